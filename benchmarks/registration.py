@@ -61,7 +61,7 @@ HARD_PHOTOS = (
 )  # fmt: skip
 FAILURE = 1.0
 """The mean error in pixels above which a registration has failed."""
-MOST_FAILURES = 1
+MAX_FAILURES = 1
 
 
 @dataclass(frozen=True)
@@ -426,7 +426,7 @@ def summarize(rows: list[dict[str, Any]]) -> bool:
             failures = len(failed) + len(mine) - len(completed)
             good = [row for row in completed if row["mean"] <= FAILURE]
             if name == "gridsample" and not title:
-                passed = failures <= MOST_FAILURES and silent == 0
+                passed = failures <= MAX_FAILURES and silent == 0
             if mine:
                 medians = [
                     np.median([r[k] for r in good or completed]) for k in ("mean", "seconds")

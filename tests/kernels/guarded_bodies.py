@@ -228,7 +228,7 @@ def sample_labels(zeros: Any) -> int:
         runs += 1
     for case in calls(("uint8", "int16", "int8"), 1.1):
         result = case.run("label", zeros, footprint=Footprint(4))
-        expected = case.expect(footprints.vote, "label", most=4)
+        expected = case.expect(footprints.vote, "label", max_samples=4)
         assert (result != expected).mean() < 0.02  # near ties
         runs += 1
     return runs
@@ -239,11 +239,11 @@ def sample_footprints(zeros: Any) -> int:
     runs = 0
     for mode, dtypes in (("linear", ("float64", "uint8", "int32")), ("cubic", ("float64",))):
         for case in calls(dtypes, 1.1):
-            expected = case.expect(footprints.gather, mode, most=3)
+            expected = case.expect(footprints.gather, mode, max_samples=3)
             close(case.run(mode, zeros, footprint=Footprint(3)), expected)
             runs += 1
     for case in calls(("uint8",), 1.3):  # whose channels are read as words
-        expected = case.expect(footprints.gather, "linear", most=16)
+        expected = case.expect(footprints.gather, "linear", max_samples=16)
         close(case.run("linear", zeros, footprint=Footprint(16), last=True), expected)
         runs += 1
     return runs

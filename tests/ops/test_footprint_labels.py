@@ -30,13 +30,17 @@ CALLS = [
 @pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_winners_match_antialiased_one_hot_images(call: Any) -> None:
-    shape, items, out, mode, boundary, corners, coords, most = call
+    shape, items, out, mode, boundary, corners, coords, max_samples = call
     rng = cases.generator("label footprints", str(call))
     labels = rng.integers(-3, 4, shape).astype(np.int16)
     labels = labels.repeat(2, -1)[..., : shape[-1]]
     grid = shrinking(rng, items, out, shape[2:], coords)
     grid[0, ..., 0].ravel()[1] = np.nan
-    options: Any = {"coords": coords, "fill": -2 if boundary == "constant" else 0, "most": most}
+    options: Any = {
+        "coords": coords,
+        "fill": -2 if boundary == "constant" else 0,
+        "max_samples": max_samples,
+    }
     names = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
     expected = reference.vote(labels, grid, *names, **options)
     sampled = gridsample.grid_sample(
@@ -44,7 +48,7 @@ def test_winners_match_antialiased_one_hot_images(call: Any) -> None:
     )
     assert (sampled != expected).any()  # pixels between the samples count
 
-    more: Any = {"coords": coords, "fill_value": options["fill"], "max_samples": most}
+    more: Any = {"coords": coords, "fill_value": options["fill"], "max_samples": max_samples}
     result = gridsample.grid_sample(labels, grid, mode, boundary, corners, **more, antialias=True)
     np.testing.assert_array_equal(result, expected)
     assert result.dtype == labels.dtype
@@ -59,7 +63,7 @@ def test_winners_match_antialiased_one_hot_images(call: Any) -> None:
         coords=coords,
         fill_value=(float(options["fill"]),) if options["fill"] else (),
         order=(0,) * len(out),
-        footprint=Footprint(most),
+        footprint=Footprint(max_samples),
     )
     other = footprints.vote(derivatives.gather, *tensors, record)
     np.testing.assert_array_equal(other.numpy(), expected)

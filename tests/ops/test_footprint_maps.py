@@ -58,7 +58,7 @@ CALLS = [
 def test_maps_are_sampled_and_differentiated_as_their_grid(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shape, items, out, mode, boundary, corners, coords, most = call
+    shape, items, out, mode, boundary, corners, coords, max_samples = call
     rng, rank = cases.generator("footprints of maps", str(call)), len(out)
     image = cases.pixels(rng, shape)
     theta = np.eye(rank, rank + 1) + 0.1 * rng.standard_normal((items, rank, rank + 1))
@@ -67,7 +67,7 @@ def test_maps_are_sampled_and_differentiated_as_their_grid(
     size = max(items, shape[0]), shape[1], *out
     up = cases.pixels(rng, size)
     options: Any = {"mode": mode, "padding_mode": boundary, "align_corners": corners}
-    options |= {"coords": coords, "antialias": True, "max_samples": most}
+    options |= {"coords": coords, "antialias": True, "max_samples": max_samples}
     options |= {"fill_value": 1.5} if boundary == "constant" else {}
 
     def results() -> list[Array]:

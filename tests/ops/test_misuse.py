@@ -132,4 +132,4 @@ def test_tensors_of_the_same_shapes_are_checked_a_few_times() -> None:
     misuse.LOOKS.clear()
     for _ in range(20):
         gridsample.grid_sample(image, grid)
-    assert [*misuse.LOOKS.values()] == [misuse.MOST_LOOKS]
+    assert [*misuse.LOOKS.values()] == [misuse.MAX_LOOKS]

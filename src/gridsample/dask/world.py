@@ -157,8 +157,8 @@ class PositionFunction(NamedTuple):
         low, high = self.bounds_under(self.maps[0], *ends)
         for step in self.steps:
             if isinstance(step, Field):
-                least, most = extremes(step, *self.bounds_under(step.voxels[0, :-1], low, high))
-                low, high = self.widen(low + least, high + most)
+                lowest, highest = extremes(step, *self.bounds_under(step.voxels[0, :-1], low, high))
+                low, high = self.widen(low + lowest, high + highest)
             elif callable(step):
                 low, high = (np.asarray(x, np.float64) for x in step.bounds(low, high))
             else:
@@ -171,8 +171,8 @@ class PositionFunction(NamedTuple):
         terms = np.stack([matrix64[:, :-1] * low, matrix64[:, :-1] * high])
         size = np.abs(terms).max(0).sum(-1) + np.abs(matrix64[:, -1])
         error = 16 * np.finfo(self.maps.dtype).eps * size
-        least, most = terms.min(0).sum(-1), terms.max(0).sum(-1)
-        return least + matrix64[:, -1] - error, most + matrix64[:, -1] + error
+        lowest, highest = terms.min(0).sum(-1), terms.max(0).sum(-1)
+        return lowest + matrix64[:, -1] - error, highest + matrix64[:, -1] + error
 
     def widen(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Extend bounds by the rounding of sums."""

@@ -103,11 +103,11 @@ def as_reals(value: Any, name: str) -> Array:
 
 def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
     """Raise an error for a shape whose size in bytes exceeds the address space."""
-    most = np.iinfo(np.intp).max // itemsize
-    if math.prod(shape) > most:
+    limit = np.iinfo(np.intp).max // itemsize
+    if math.prod(shape) > limit:
         raise ValueError(
             f"{name} would have the shape {tuple(shape)}, which is larger than any array can be: "
-            f"{most} numbers"
+            f"{limit} numbers"
         )
 
 

@@ -127,7 +127,7 @@ def as_whole(n: Any) -> Any:
     return int(n)  # when a tensor is traced, torch warns here that it becomes a constant
 
 
-def check_output(size: Any, fewest: int, most: int) -> Shape:
+def check_output(size: Any, min_length: int, max_length: int) -> Shape:
     """Return an output's shape, or raise an error if it does not have an accepted length."""
     try:
         shape = tuple([as_whole(n) for n in size])
@@ -135,11 +135,11 @@ def check_output(size: Any, fewest: int, most: int) -> Shape:
         raise TypeError(f"size must be a sequence of integers, got {size!r}") from None
     if any(n < 0 for n in shape):
         raise ValueError(f"size must not hold negative sizes, got {shape}")
-    if not fewest <= len(shape) <= most:
-        hint = f"; for one image of this size: {(1, 1, *shape)}" if len(shape) < fewest else ""
+    if not min_length <= len(shape) <= max_length:
+        hint = f"; for one image of this size: {(1, 1, *shape)}" if len(shape) < min_length else ""
         raise ValueError(
-            f"size must be the output's shape (N, C, H, W), or (N, C, *out), with {fewest} to "
-            f"{most} entries, got {len(shape)}: {shape}{hint}"
+            f"size must be the output's shape (N, C, H, W), or (N, C, *out), with {min_length} to "
+            f"{max_length} entries, got {len(shape)}: {shape}{hint}"
         )
     return shape
 

@@ -232,11 +232,11 @@ class Table:
     def winner(self, count: Value) -> Value:
         """Return the label with the greatest sum, or the smallest of those."""
         with self.function.loop(1, count, carry=[self.labels.load(0), self.sums.load(0)]) as loop:
-            best, most = loop.carried
+            best, highest = loop.carried
             label, total = self.labels.load(loop.index), self.sums.load(loop.index)
-            more = total - most
+            more = total - highest
             wins = (more > TIE) | ((more >= -TIE) & (label < best))
-            loop.carry(wins.select(label, best), wins.select(total, most))
+            loop.carry(wins.select(label, best), wins.select(total, highest))
         return loop.carried[0]
 
 

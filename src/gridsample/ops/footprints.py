@@ -85,7 +85,7 @@ def footprint(
 
 
 def measured(
-    backend: Backend, grid: Array, spatial: Shape, units: tuple[str, bool], most: int
+    backend: Backend, grid: Array, spatial: Shape, units: tuple[str, bool], max_samples: int
 ) -> Footprints:
     """Compute the footprints of checked points; ``units`` are the units of coordinates."""
     if backend.type_name(grid.dtype, "grid") in ("float16", "bfloat16"):
@@ -93,6 +93,6 @@ def measured(
     xp, integer_type = backend.xp, backend.type("int64")
     sides = Neighbours(xp, grid).sides(grid, units[0] == "displacement")
     unit, deepest = definitions.pixels_per_unit(spatial, *units), definitions.deepest(spatial)
-    lengths, level, counts = measure(xp, sides, unit, most, deepest)
+    lengths, level, counts = measure(xp, sides, unit, max_samples, deepest)
     integers = [backend.astype(array, integer_type) for array in (xp.stack(counts, -1), level)]
     return Footprints(xp.stack(lengths, -1), *integers)

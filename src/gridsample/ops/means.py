@@ -251,7 +251,9 @@ def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
         fill = requested.fill_value if call.filled and not drops else 0
         filled = requested.changed(padding_mode=padding_mode, fill_value=fill)
         resolved = call.points.resolve_options(call.image, filled)
-    averaging = Averaging(rule.least, tuple(call.missing_value), drops, call.ignore, rule.weighted)
+    averaging = Averaging(
+        rule.min_weight, tuple(call.missing_value), drops, call.ignore, rule.weighted
+    )
     return resolved, averaging
 
 

@@ -39,7 +39,7 @@ class Rule(NamedTuple):
     Attributes:
         ignore: whether a NaN pixel counts for nothing.
         weights: the caller's weights of pixels, or None.
-        least: a result is missing unless the sum of weights is above this.
+        min_weight: a result is missing unless the sum of weights is above this.
         weighted: whether the sum of weights is returned, too.
         missing: the boundaries under which what is outside counts for nothing: an option
             ``padding_mode`` in which `MISSING` occurs, or None.
@@ -47,7 +47,7 @@ class Rule(NamedTuple):
 
     ignore: bool
     weights: Any
-    least: float
+    min_weight: float
     weighted: bool
     missing: Any = None
 
@@ -80,7 +80,7 @@ def as_rule(
     outside = padding_mode if has_missing(padding_mode) else None
     weighted = check_flag(return_weight, "return_weight")
     rule = Rule(missing == "ignore", weights, float(min_weight), weighted, outside)
-    if rule.least and not rule.counts():
+    if rule.min_weight and not rule.counts():
         raise ValueError(
             f"min_weight {min_weight!r} has no effect here; accepted with missing='ignore', "
             f"weights, or padding_mode {MISSING!r}"

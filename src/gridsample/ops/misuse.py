@@ -17,12 +17,12 @@ from gridsample.definitions.shapes import Shape
 # The image is from -1 to 1.  A grid whose points are further from it is in other units.
 FAR = 11.0
 # Images whose last axis has at most this many entries may have their channels there.
-MOST_CHANNELS = 4
+MAX_CHANNELS = 4
 # Modules whose callers are users; other modules of the package know what they do.
 FRONTS = ("gridsample.nn", "gridsample.ops.", "gridsample.backends", "torch.")
 # How many looks at tensors raised no doubt, by the shapes; all other calls are looked at closely.
 LOOKS: dict[tuple[Any, ...], int] = {}
-MOST_LOOKS = 16
+MAX_LOOKS = 16
 
 
 class MisuseWarning(UserWarning):
@@ -58,7 +58,7 @@ def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> bool
             if is_traced():
                 return False
             looks = LOOKS.get((image.shape, grid.shape, options.channel_axis), 0)
-            if looks >= MOST_LOOKS:
+            if looks >= MAX_LOOKS:
                 return True
             values = backend.host_view(grid)
         if values is not None and options.coords == "normalized":
@@ -123,8 +123,8 @@ def has_channels_last(image: Shape) -> bool:
     The last axis of (N, C, L, 1) is not taken for channels: it makes a signal an image.  The map of
     features (N, C, 12, 4) is not rare.
     """
-    least = 1 if len(image) == 5 else 2
-    if not 4 <= len(image) <= 5 or not least <= image[-1] <= MOST_CHANNELS:
+    min_channels = 1 if len(image) == 5 else 2
+    if not 4 <= len(image) <= 5 or not min_channels <= image[-1] <= MAX_CHANNELS:
         return False
     return min(image[1:-1]) > 4 * image[-1]
 

@@ -310,7 +310,10 @@ def divided(
         denominator = xp.where(
             any_missing, denominator, xp.where(xp.isnan(denominator), denominator, 1)
         )
-    known, missing = xp.greater(denominator, rule.least), xp.less_equal(denominator, rule.least)
+    known, missing = (
+        xp.greater(denominator, rule.min_weight),
+        xp.less_equal(denominator, rule.min_weight),
+    )
     with backend.quiet():
         # A divisor of 0 is replaced, so that no derivative is NaN.
         quotient = xp.divide(numerator, xp.where(known, denominator, 1))

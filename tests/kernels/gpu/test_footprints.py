@@ -27,14 +27,14 @@ POINTS = {1: (7,), 2: (3, 4), 3: (2, 1, 3)}
 
 
 class Case(NamedTuple):
-    """A call; the grid shrinks the image so that some footprints are longer than ``most``."""
+    """A call whose grid shrinks the image: some footprints are longer than ``max_samples``."""
 
     rank: int
     mode: Any = "linear"
     boundary: Any = "border"
     coords: str = "normalized"
     corners: bool = False
-    most: int = 2
+    max_samples: int = 2
     attached: bool = True
     image: str = "float64"
     grid: str = "float64"
@@ -53,7 +53,7 @@ class Case(NamedTuple):
             extrapolate=self.extrapolate,
             fill_value=self.fill,
             order=(0,) * self.rank,
-            footprint=Footprint(self.most, self.attached),
+            footprint=Footprint(self.max_samples, self.attached),
         )
 
     @property
@@ -74,7 +74,7 @@ def typed(array: np.ndarray, name: str) -> Tensor:
 
 def inputs(case: Case) -> tuple[Tensor, Tensor, Tensor]:
     """An image, a grid with NaN and infinite coordinates, and values."""
-    rng = cases.generator("gpu footprints", case.rank, case.most)
+    rng = cases.generator("gpu footprints", case.rank, case.max_samples)
     spatial, out = SIZES[case.rank], POINTS[case.rank]
     (images, grids), channels = case.items, 2
     pixels = cases.pixels(rng, (images, channels, *spatial))
@@ -127,7 +127,7 @@ FEW = (
     Case(1, "spline3", "constant", corners=True, extrapolate=False, fill=(1.5,)),
     Case(2, "linear", "zeros", items=(2, 1), image="float32", grid="float32"),
     Case(3, ("nearest", "linear", "linear"), ("wrap", "border", "zeros"), "displacement",
-         most=1, items=(1, 1), last=True),
+         max_samples=1, items=(1, 1), last=True),
 )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ MANY = (
       for name, last in (("float16", True), ("bfloat16", False), ("complex64", True))],
     *[Case(2, image="float32", grid=name, coords="pixel") for name in ("float16", "bfloat16")],
     *[Case(1, items=items, image="complex128") for items in ((1, 3), (3, 1))],
-    *[Case(3, "linear", "reflection", coords, most=1, attached=False)
+    *[Case(3, "linear", "reflection", coords, max_samples=1, attached=False)
       for coords in ("normalized", "displacement")],
 )  # fmt: skip
 
@@ -173,8 +173,8 @@ def test_integers_are_rounded_once(name: str, mode: str) -> None:
     rng = cases.generator("gpu footprints", name)
     image = torch.from_numpy(cases.pixels(rng, (1, 1, 17), name))
     _, grid, _ = inputs(Case(1))
-    for most in (1, 16):
-        options = Case(1, mode, "constant", most=most, fill=(3.25,)).options
+    for max_samples in (1, 16):
+        options = Case(1, mode, "constant", max_samples=max_samples, fill=(3.25,)).options
         ours = cuda.gather_on_gpu(image, grid, options)
         means = operators.gather_on_cpu(image.double(), grid, options)
         theirs = as_integers(BACKEND, means, image.dtype, options.fill_value)
@@ -213,7 +213,7 @@ def test_plain_kernels_run_without_shrinking(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 def test_gradients_have_exact_sums() -> None:
-    case = Case(1, "linear", "zeros", most=2)
+    case = Case(1, "linear", "zeros", max_samples=2)
     image, grid, values = inputs(case)
     expected = cuda.backward_on_gpu(values, image, grid, (True, True), case.options)
     try:
@@ -239,14 +239,14 @@ MAPS = [
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("arguments", MAPS, ids=str)
 def test_footprint_sides_of_affine_maps_are_matrix_columns(arguments: Any) -> None:
-    rank, coords, corners, out, most, attached = arguments
+    rank, coords, corners, out, max_samples, attached = arguments
     rng = cases.generator("gpu footprints", "theta", rank)
     image = torch.from_numpy(cases.pixels(rng, (1, 2, *SIZES[rank])))
     theta = torch.from_numpy(rng.uniform(0.5, 1.0, (2, rank, rank + 1)))
     if coords == "pixel":
         theta *= 2.5
     values = torch.from_numpy(rng.standard_normal((2, 2, *out)))
-    case = Case(rank, "linear", "zeros", coords, corners, most, attached)
+    case = Case(rank, "linear", "zeros", coords, corners, max_samples, attached)
     image.requires_grad_(), theta.requires_grad_()
     call = affine.call_of_maps(BACKEND, image, theta, out, case.options)
     ours = affine.sample(call._replace(on_gpu=True), image, theta)
@@ -259,7 +259,7 @@ def test_footprint_sides_of_affine_maps_are_matrix_columns(arguments: Any) -> No
         corners,
         coords=coords,
         antialias=True,
-        max_samples=most,
+        max_samples=max_samples,
         footprint="attach" if attached else "detach",
     )
     close(ours.detach(), theirs.detach(), case)
@@ -275,7 +275,9 @@ def test_footprint_sides_of_affine_maps_are_matrix_columns(arguments: Any) -> No
     "case",
     [
         Case(1, "linear", "border", items=(1, 1)),
-        pytest.param(Case(2, "cubic", coords="displacement", most=1), marks=pytest.mark.slow),
+        pytest.param(
+            Case(2, "cubic", coords="displacement", max_samples=1), marks=pytest.mark.slow
+        ),
     ],
     ids=str,
 )

@@ -221,13 +221,13 @@ class Writer:
         count = function.scratch("int64", 1)
         count.store(self.constant(1))
         self.call_api(NUMBER_OF_THREADS, function.address_of(count))
-        most = launch.threads.minimum(count.load()) - 1
-        with function.when(most > 0):
+        max_helpers = launch.threads.minimum(count.load()) - 1
+        with function.when(max_helpers > 0):
             size = self.constant(SLOT * (SHARED_HEAD + len(HEAD) + MAX_ARRAYS))
             memory = function.invoke(self.libc["malloc"], size)
             with function.when(memory != 0):
                 shared_address.store(memory)
-                helpers.store(most)
+                helpers.store(max_helpers)
 
     def buffer(self, kind: int, number: Value) -> Value:
         """The address of an argument's or a result's data."""

@@ -30,11 +30,11 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
             label = jnp.where(kept[:, jnp.newaxis], read(image, pixels), dropped)
             ballots.append((label, weights[:, jnp.newaxis]))
     winner = ballots[0][0]
-    most = weight_of(winner, ballots)
+    highest = weight_of(winner, ballots)
     for label, _ in ballots[1:]:
         total = weight_of(label, ballots)
-        wins = (total > most) | ((total == most) & (label < winner))
-        winner, most = jnp.where(wins, label, winner), jnp.where(wins, total, most)
+        wins = (total > highest) | ((total == highest) & (label < winner))
+        winner, highest = jnp.where(wins, label, winner), jnp.where(wins, total, highest)
     return jnp.where((points.valid & points.inside)[:, jnp.newaxis], winner, fill)
 
 
@@ -63,17 +63,17 @@ def elect(
     """
 
     def step(state: Any) -> Any:
-        label, winner, most, _ = state
+        label, winner, highest, _ = state
         weight, has_next, next_label = weigh(label)
-        wins = weight > most + margin
+        wins = weight > highest + margin
         return (
             jnp.where(has_next, next_label, label),
             jnp.where(wins, label, winner),
-            jnp.where(wins, weight, most),
+            jnp.where(wins, weight, highest),
             jnp.any(has_next),
         )
 
-    winner, most = jnp.broadcast_to(first, shape), jnp.full(shape, -1, margin.dtype)
-    state = first, winner, most, jnp.ones((), bool)
+    winner, highest = jnp.broadcast_to(first, shape), jnp.full(shape, -1, margin.dtype)
+    state = first, winner, highest, jnp.ones((), bool)
     elected: Array = jax.lax.while_loop(lambda state: state[-1], step, state)[1]
     return elected

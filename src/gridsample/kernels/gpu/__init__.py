@@ -165,8 +165,9 @@ def footprint_params(plan: Plan, level: int) -> FootprintParams:
     footprint = plan.footprint or Footprint(1)
     x, y, z = (*plan.spatial[::-1], 1, 1)[:3]
     return FootprintParams(
-        level=level, levels=deepest(plan.spatial), most=footprint.max_samples, full_x=x, full_y=y,
-        full_z=z, SCALED=level > 0 and units_of(plan) != TO_EDGES, ATTACHED=footprint.attached,
+        level=level, levels=deepest(plan.spatial), max_samples=footprint.max_samples,
+        full_x=x, full_y=y, full_z=z,
+        SCALED=level > 0 and units_of(plan) != TO_EDGES, ATTACHED=footprint.attached,
     )  # fmt: skip
 
 

@@ -176,7 +176,7 @@ def count_samples(sides: Any, tile: Tile, footprint: FootprintParams) -> Any:
     level = tl.full(longest.shape, 0, tl.int32)
     scale = tl.full(longest.shape, 1, tile.REAL)
     for _ in tl.range(0, footprint.levels):
-        more = longest - SLACK > footprint.most
+        more = longest - SLACK > footprint.max_samples
         level += where(more, 1, 0)
         longest = where(more, longest * HALF, longest)
         scale = where(more, scale * HALF, scale)
@@ -187,7 +187,7 @@ def count_samples(sides: Any, tile: Tile, footprint: FootprintParams) -> Any:
             needed = lengths[axis] * scale - SLACK
             rounded_up = floor(needed)
             rounded_up += where(needed > rounded_up, 1, 0).to(tile.REAL)
-            number = minimum(maximum(rounded_up, 1), footprint.most).to(tl.int32)
+            number = minimum(maximum(rounded_up, 1), footprint.max_samples).to(tl.int32)
         counts = counts + (number,)
     return level, counts
 

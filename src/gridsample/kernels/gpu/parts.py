@@ -275,15 +275,15 @@ def vote(
             shares = shares + (over_points(w * weights[0][i], tile.LAST),)
     TAPS: Static = tile.X[COUNT] * tile.Y[COUNT] * tile.Z[COUNT]
     winner = labels[0]
-    most = tl.full(winner.shape, -1, tile.REAL)
+    highest = tl.full(winner.shape, -1, tile.REAL)
     for t in tl.static_range(TAPS):
         total = tl.full(winner.shape, 0, tile.REAL) + shares[t]
         for other in tl.static_range(TAPS):
             if other > t:
                 total += where(labels[other] == labels[t], shares[other], 0)
-        wins = (total > most) | ((total == most) & (labels[t] < winner))
+        wins = (total > highest) | ((total == highest) & (labels[t] < winner))
         winner = where(wins, labels[t], winner)
-        most = where(wins, total, most)
+        highest = where(wins, total, highest)
     return winner
 
 

@@ -102,7 +102,7 @@ class FootprintParams(NamedTuple):
 
     level: Any  # how often the image has been halved: only points of this level are processed
     levels: Any  # how often it can be halved
-    most: Any  # the maximum number of samples along a side
+    max_samples: Any  # the maximum number of samples along a side
     full_x: Any  # pixels along each axis of the image before it was halved
     full_y: Any
     full_z: Any

@@ -154,8 +154,8 @@ def gather(
         base, sides, counts, samples, present = find_footprints(
             grid, item, point, coordinates, present, work, tile, footprint
         )
-        most = tl.reduce(where(present, samples, 0), 0, larger)
-        units = where(most > 0, units, 0)
+        highest_count = tl.reduce(where(present, samples, 0), 0, larger)
+        units = where(highest_count > 0, units, 0)
     else:
         pixels, kept, scales, valid, near = find(coordinates, point, present, work, tile)
         weights = weigh_all(scales, tile, 0, 0, 0)
@@ -170,7 +170,7 @@ def gather(
             total = tl.full(
                 [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
             )
-            for j in tl.range(0, most):
+            for j in tl.range(0, highest_count):
                 mine = present & (j < samples)
                 along = fractions_along(j, counts, tile)
                 at = sample_at(base, sides, counts, along, work, tile, footprint)
@@ -224,8 +224,8 @@ def backward(
         base, sides, counts, samples, present = find_footprints(
             grid, item, point, coordinates, present, work, tile, footprint
         )
-        most = tl.reduce(where(present, samples, 0), 0, larger)
-        units = where(most > 0, units, 0)
+        highest_count = tl.reduce(where(present, samples, 0), 0, larger)
+        units = where(highest_count > 0, units, 0)
         near = present
         sums = none_yet(tile)
     else:
@@ -251,7 +251,7 @@ def backward(
                 backdrop = tl.load(fill.memory + channel * fill.channel, mask=real, other=0)
         if tile.SPREAD:
             g = quotient(g, over_points(samples, tile.LAST), tile.REAL)
-            for j in tl.range(0, most):
+            for j in tl.range(0, highest_count):
                 along = fractions_along(j, counts, tile)
                 at = sample_at(base, sides, counts, along, work, tile, footprint)
                 pixels, kept, scales, _, close = find(

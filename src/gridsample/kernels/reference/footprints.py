@@ -6,7 +6,7 @@ point and its only neighbour.  Neighbours that are not finite are ignored.
 
 `samples` places n_k points along side k, one in the middle of each of n_k equal parts, where n_k
 is the length of the side in pixels, rounded up.  The result is their mean.  Where a side would get
-more than ``most`` samples, all of them are taken from an image that is halved until it does not.
+more than ``max_samples``, all samples are taken from an image that is halved until it does not.
 
 >>> import numpy as np
 >>> grid = np.array([[[0.5], [2.5], [4.5]]])  # steps of two pixels
@@ -94,7 +94,7 @@ def samples(
     spatial: Sequence[int],
     align_corners: bool,
     coords: str,
-    most: int,
+    max_samples: int,
     halves: bool = True,
 ) -> Iterator[Sample]:
     """Yield the samples of a point of one grid (*out, D); ``halves`` allows halved images."""
@@ -105,9 +105,9 @@ def samples(
     vectors = [e.weight * part + e.displacement for e, part in zip(edges, apart, strict=True)]
     lengths = [math.hypot(*in_pixels(v, spatial, align_corners, coords)) for v in vectors]
     level, sizes = 0, tuple(spatial)
-    while halves and max(lengths) / 2**level - SLACK > most and max(sizes) > 1:
+    while halves and max(lengths) / 2**level - SLACK > max_samples and max(sizes) > 1:
         level, sizes = level + 1, tuple((n + 1) // 2 for n in sizes)
-    counts = [min(max(math.ceil(n / 2**level - SLACK), 1), most) for n in lengths]
+    counts = [min(max(math.ceil(n / 2**level - SLACK), 1), max_samples) for n in lengths]
     indices = np.array(point[::-1], float) if coords == "displacement" else np.zeros(rank)
     gain, shift = smaller(spatial, sizes, align_corners, coords) if level else (1.0, 0.0)
     for index in itertools.product(*map(range, counts)):
@@ -164,13 +164,15 @@ def walk(
     spatial: Sequence[int],
     align_corners: bool,
     coords: str,
-    most: int,
+    max_samples: int,
     halves: bool = True,
 ) -> Iterator[tuple[int, Index, Sample]]:
     """Yield all samples of all points of a grid (N, *out, D), with the item and the point."""
     for n in range(len(grid)):
         for point in np.ndindex(grid.shape[1:-1]):
-            for sample in samples(grid[n], point, spatial, align_corners, coords, most, halves):
+            for sample in samples(
+                grid[n], point, spatial, align_corners, coords, max_samples, halves
+            ):
                 yield n, point, sample
 
 
@@ -190,13 +192,13 @@ def gather(
     coords: str = "normalized",
     extrapolate: bool | str = True,
     fill: Any = 0,
-    most: int = 16,
+    max_samples: int = 16,
     halves: bool = True,
 ) -> Array:
     """Sample an image like `gridsample.kernels.reference.gather`, over each point's footprint.
 
-    An integer image is rounded once, at the end.  Unless it ``halves``, long sides have ``most``
-    samples of the image itself.
+    An integer image is rounded once, at the end.  Unless it ``halves``, long sides have
+    ``max_samples`` samples of the image itself.
     """
     integer = image.dtype.kind in "biu"
     dtype = image.dtype
@@ -204,7 +206,7 @@ def gather(
     pyramid = [image]
     number_type = complex if np.iscomplexobj(image) else float
     out = np.zeros((*image.shape[:2], *grid.shape[1:-1]), number_type)
-    for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, most, halves):
+    for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, max_samples, halves):
         while len(pyramid) <= sample.level:
             pyramid.append(halve(pyramid[-1]))
         place, units = at(sample, align_corners, coords)
@@ -238,7 +240,7 @@ def vote(
     coords: str = "normalized",
     extrapolate: bool | str = True,
     fill: int = 0,
-    most: int = 16,
+    max_samples: int = 16,
     margin: float = 1e-9,
 ) -> Array:
     """Sample labels: the smallest of those whose images have the largest mean within ``margin``.
@@ -262,7 +264,7 @@ def vote(
             coords=coords,
             extrapolate=extrapolate,
             fill=float(label == outside),
-            most=most,
+            max_samples=max_samples,
             halves=False,
         )
         shares.append(np.where(np.isnan(mean), float(label == fill), mean))
@@ -283,7 +285,7 @@ def gradients(
     coords: str = "normalized",
     extrapolate: bool | str = True,
     fill: Any = 0,
-    most: int = 16,
+    max_samples: int = 16,
     attached: bool = True,
 ) -> tuple[Array, Array]:
     """Return both gradients of `gather`, as `gridsample.kernels.reference.gradients` does.
@@ -296,7 +298,7 @@ def gradients(
     pyramid = [image]
     by_image: list[Array] = []
     by_grid = np.zeros(grid.shape)
-    for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, most):
+    for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, max_samples):
         while len(pyramid) <= sample.level:
             pyramid.append(halve(pyramid[-1]))
         while len(by_image) < len(pyramid):

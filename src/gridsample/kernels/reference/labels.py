@@ -78,6 +78,6 @@ def vote(
             for index, weight in taps:
                 value = dropped if index is None else image[n, c, *index].item()
                 sums[value] = sums.get(value, 0.0) + weight
-            most = max(sums.values())
-            out[n, c, *point] = min(value for value, total in sums.items() if total == most)
+            highest = max(sums.values())
+            out[n, c, *point] = min(value for value, total in sums.items() if total == highest)
     return out

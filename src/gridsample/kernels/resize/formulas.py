@@ -54,13 +54,13 @@ class Taps(NamedTuple):
 
     Attributes:
         count: how many there are: a number for all outputs, or a value.
-        most: the bound of a loop over them.
+        max_count: the bound of a loop over them.
         tap: returns the input (int64) and the weight (float32 or float64) of a tap.
         divides: whether the sum must be divided by that of the weights.
     """
 
     count: Any
-    most: Any
+    max_count: Any
     tap: Callable[[Any], tuple[Value, Value]]
     divides: bool = False
 
@@ -92,7 +92,7 @@ class MatrixRows:
         call = self.call
         first, end = self.quotient(i, 0), self.quotient(i + 1, call.outputs - 1)
         share = 1.0 / (end - first).to("float64")
-        return Taps(end - first, call.most, lambda tap: (first + tap, share))
+        return Taps(end - first, call.max_taps, lambda tap: (first + tap, share))
 
     def quotient(self, i: Value, addend: Any) -> Value:
         """(i * inputs + more) // outputs.
@@ -146,4 +146,4 @@ class MatrixRows:
             weight: Any = kernel((index - centre + 0.5) / call.stretch)
             return index.to("int64"), weight
 
-        return Taps((end - first).to("int64"), call.most, tap, True)
+        return Taps((end - first).to("int64"), call.max_taps, tap, True)

@@ -67,7 +67,7 @@ SETTINGS = Record(
     inner="int64",  # neighbouring numbers at each place of a line
     part="int64",
     parts="int64",  # the places of a task, and the tasks of a line
-    most="int64",  # a bound of the inputs of an output
+    max_taps="int64",  # a bound of the inputs of an output
     share="float64",  # 1 / outputs
     step="float64",
     reach="float64",
@@ -204,7 +204,7 @@ class OutputLanes(Line):
     def sum_any(self, source: Pointer, component: Value, taps: Taps) -> Value:
         """Return the sums over any number of inputs."""
         zeros = [self.function.constant(0, kind, self.lanes) for kind in (self.sums, "float64")]
-        with self.function.loop(0, taps.most, carry=zeros) as loop:
+        with self.function.loop(0, taps.max_count, carry=zeros) as loop:
             total, sum_of_weights = loop.carried
             taken = taps.count > loop.index
             index, weight = taps.tap(loop.index)
@@ -327,7 +327,7 @@ class RowLanes(Transposed):
         """Add rows to any number of inputs."""
         if taps.divides:
             values = divided(values, self.total(taps))
-        with self.function.loop(0, taps.most) as tap:
+        with self.function.loop(0, taps.max_count) as tap:
             index, weight = taps.tap(tap.index)
             taken = known & (taps.count > tap.index)
             self.add(values * self.factor(weight), index, component, taken)
@@ -335,7 +335,7 @@ class RowLanes(Transposed):
     def total(self, taps: Taps) -> Value:
         """Return the sum of the weights of each row."""
         zero = self.function.constant(0, "float64", self.lanes)
-        with self.function.loop(0, taps.most, carry=[zero]) as loop:
+        with self.function.loop(0, taps.max_count, carry=[zero]) as loop:
             total = loop.carried[0] + taps.tap(loop.index)[1]
             loop.carry((taps.count > loop.index).select(total, loop.carried[0]))
         return loop.carried[0]
@@ -433,20 +433,20 @@ def prepare(
             return launch._replace(threads=threads)
     kind, method = formula_of(axis), axis.method
     assert isinstance(method, Method)
-    step, stretch, reach, most = axis.step, 1.0, 1.0, 1
+    step, stretch, reach, max_taps = axis.step, 1.0, 1.0, 1
     if kind == "averages":
         step = axis.inputs / axis.outputs
         quotient, rest = divmod(axis.inputs, axis.outputs)
-        most = quotient + 2 if rest and axis.outputs % axis.inputs else max(1, quotient)
+        max_taps = quotient + 2 if rest and axis.outputs % axis.inputs else max(1, quotient)
     elif kind == "smoothed":
         stretch = axis.stretch
         reach = method.kernel(antialias=True)[0] * stretch
-        most = min(axis.inputs, math.ceil(2 * reach) + 2)
+        max_taps = min(axis.inputs, math.ceil(2 * reach) + 2)
     elif kind == "interpolated":
         reach = 2.0 * len(tap_offsets(method))
-    many = most >= MANY_INPUTS
-    n, size = (axis.inputs, max(PART, 2 * most)) if transposed else (axis.outputs, PART)
-    part = min(n, size if transposed or not many else max(1, PART * 8 // most))
+    many = max_taps >= MANY_INPUTS
+    n, size = (axis.inputs, max(PART, 2 * max_taps)) if transposed else (axis.outputs, PART)
+    part = min(n, size if transposed or not many else max(1, PART * 8 // max_taps))
     parts = -(-n // part)
     low, high = rows_of_parts(axis, step, reach + 2, part, parts)
     description = LineDescription(
@@ -458,7 +458,7 @@ def prepare(
         inner=inner,
         part=part,
         parts=parts,
-        most=most,
+        max_taps=max_taps,
         share=1 / axis.outputs,
         step=step,
         reach=reach,

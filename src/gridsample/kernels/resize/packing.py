@@ -73,8 +73,8 @@ class Packing(NamedTuple):
             for pixel in range(pixels)
             for number in range(self.numbers)
         ]
-        least = min(lanes)
-        return [lane - least for lane in lanes]
+        first = min(lanes)
+        return [lane - first for lane in lanes]
 
 
 def packing_of(numbers: int, pixel_step: int, number_step: int, bits: int) -> Packing | None:
@@ -179,7 +179,7 @@ def copy_row(
     pixels = packing.pixels_in(lanes)
     picked = packing.lanes_of(pixels)
     steps = (pixels - 1) * packing.pixel_step, (numbers - 1) * packing.number_step
-    least = sum(min(step, 0) for step in steps)
+    lowest = sum(min(step, 0) for step in steps)
     # In the direction of increasing addresses, a register may have so many more pixels.
     more = -(-(lanes - packing.span - 1) // abs(packing.pixel_step)) - (pixels - 1)
     begin = more if packing.pixel_step < 0 else 0
@@ -194,7 +194,7 @@ def copy_row(
     copied_pixels = call.pixels.like(begin)
     copy_pixels(0, copied_pixels.minimum(call.pixels))
     with function.loop(begin, end, pixels, carry=[copied_pixels]) as loop:
-        register = source.load(loop.index * packing.pixel_step + least, lanes)
+        register = source.load(loop.index * packing.pixel_step + lowest, lanes)
         rest = [None] * (lanes - len(picked))
         target.store(register.shuffle([*picked, *rest]), loop.index * numbers)
         loop.carry(loop.index + pixels)

@@ -25,7 +25,7 @@ from gridsample.kernels.vector import host
 Array = np.ndarray[Any, Any]
 
 # The most inputs of an output, and the most registers of a window.
-MOST_TAPS, MOST_WINDOW = 16, 8
+MAX_TAPS, MAX_WINDOW = 16, 8
 # Groups that may each have a row of the tables.
 FEW_GROUPS = 8
 # The groups of a short line.
@@ -63,7 +63,7 @@ class Picking(NamedTuple):
 def picking_of(band: Band, inner: int, lanes: int) -> Picking | None:
     """Return how lines of ``inner`` numbers at each place are picked; None if they cannot be."""
     inputs, outputs, taps = band.inputs * inner, band.outputs * inner, band.taps
-    if not 0 < taps <= MOST_TAPS or outputs < lanes or inputs < lanes:
+    if not 0 < taps <= MAX_TAPS or outputs < lanes or inputs < lanes:
         return None
     begin = np.minimum(np.arange(0, outputs, lanes), outputs - lanes)
     output, k = np.divmod(begin[:, np.newaxis] + np.arange(lanes), inner)
@@ -73,7 +73,7 @@ def picking_of(band: Band, inner: int, lanes: int) -> Picking | None:
     window = -(-int((last - low).max() + 1) // lanes)
     if host().bits == 512 and (window + 1) * lanes <= inputs:
         window += window % 2  # two registers at a time are picked from
-    if window > MOST_WINDOW or window * lanes > inputs:
+    if window > MAX_WINDOW or window * lanes > inputs:
         return None
     low = np.minimum(low, inputs - window * lanes)
     places = np.stack([first - low[:, np.newaxis], count], axis=1)

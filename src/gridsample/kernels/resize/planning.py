@@ -39,14 +39,14 @@ MANY_TAPS = 16
 TRANSPOSITION = 3.0
 # The outputs between two transpositions, at most.  They are halved while their inputs need more
 # bytes than a near cache has; once they are few, only while they need more than a far one has.
-MOST_OUTPUTS, LEAST_OUTPUTS = 64, 16
+MAX_OUTPUTS, MIN_OUTPUTS = 64, 16
 NEAR_CACHE, FAR_CACHE = 1 << 16, 1 << 19
 # The fewest numbers of a result for which pixels are copied first.
 MANY_OUTPUTS = 1 << 13
 # The greatest number of inputs for which a stage is compiled.
 FEW_TAPS = 4
 # The most instructions that pick the inputs of a register, by the bits of registers.
-MOST_PICKS = {512: 24, 256: 10}
+MAX_PICKS = {512: 24, 256: 10}
 # Pieces have a multiple of so many rows, so that lanes of a single axis are not shared.
 WHOLE_ROWS = 64
 # The forms that sum 16-bit integers.
@@ -81,8 +81,8 @@ class Numbers(NamedTuple):
             return PILLOW_BITS
         if self.rounding == "dyadic":
             return exact_bits(band) or 0
-        most = float(band.weights.max(initial=0))
-        return next((n for n in range(PILLOW_BITS) if 0.5 + most * 2 ** (n + 1) >= 2**15), 22)
+        largest = float(band.weights.max(initial=0))
+        return next((n for n in range(PILLOW_BITS) if 0.5 + largest * 2 ** (n + 1) >= 2**15), 22)
 
     def weights(self, band: Band, table: Array | None = None) -> Array:
         """Return a band's weights as factors, or a table of some of them.
@@ -224,15 +224,15 @@ class Pieces(NamedTuple):
         return self.bands == 1
 
 
-def cut(outer: int, size: int, rows: int, least: int, target: int) -> Pieces:
+def cut(outer: int, size: int, rows: int, min_rows: int, target: int) -> Pieces:
     """Cut planes of ``size`` numbers such that a piece has about ``target``.
 
     Pieces have at least so many rows, unless a plane has fewer.
     """
-    if size <= target or rows <= least:
+    if size <= target or rows <= min_rows:
         return Pieces(min(outer, max(1, target // max(1, size))), rows, 1)
     step = rows * target // size
-    step = max(least, step // WHOLE_ROWS * WHOLE_ROWS or step)
+    step = max(min_rows, step // WHOLE_ROWS * WHOLE_ROWS or step)
     return Pieces(1, step, -(-rows // step))
 
 
@@ -241,9 +241,9 @@ def pieces_of(bands: Sequence[Band], order: Sequence[int], shape: Shape, threads
     size = between(bands, order, shape)
     rows = bands[0].outputs
     # Rows at the edges of pieces are computed twice unless their axis comes first.
-    least = ROWS_PER_TAP * bands[0].taps if 0 in order[1:] else 1
+    min_rows = ROWS_PER_TAP * bands[0].taps if 0 in order[1:] else 1
     target = min(PIECE, max(SHARE, shape[0] * size // threads))
-    return cut(shape[0], size, rows, least, target)
+    return cut(shape[0], size, rows, min_rows, target)
 
 
 # Stages -------------------------------------------------------------------------------------------
@@ -272,12 +272,12 @@ class Planned(NamedTuple):
 def picked(band: Band, inner: int, lanes: int) -> Picking | None:
     """Return how lanes pick their inputs if that is worth more than to transpose lines."""
     bits, picking = host().bits, None
-    if inner <= FEW_TAPS and bits in MOST_PICKS:
+    if inner <= FEW_TAPS and bits in MAX_PICKS:
         picking = picking_of(band, inner, lanes)
     if picking is None:
         return None
     each = -(-picking.window // 2) if bits == 512 else picking.window
-    return picking if band.taps * each <= MOST_PICKS[bits] else None
+    return picking if band.taps * each <= MAX_PICKS[bits] else None
 
 
 def plan_stage(
@@ -306,9 +306,9 @@ def plan_stage(
         return Planned(stage, fields | tables_of(picking, numbers.weights(band, picking.weights)))
     registers = 2 if inner == 1 and lines >= 2 * lanes else 1
     wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
-    chunk = min(MOST_OUTPUTS, band.outputs)
+    chunk = min(MAX_OUTPUTS, band.outputs)
     while chunk > 1 and reach(band, chunk) * wide * size > (
-        NEAR_CACHE if chunk > LEAST_OUTPUTS else FAR_CACHE
+        NEAR_CACHE if chunk > MIN_OUTPUTS else FAR_CACHE
     ):
         chunk //= 2
     fields |= {

@@ -66,10 +66,10 @@ def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
     cut rows into blocks, each of which is followed by the block below (`Points.block_length`).
     """
     size, runs = kind_of(source.kind).bits // 8, len(source.starts) // channels
-    most = max(LINE_BYTES, channels * size)  # a pixel of many channels has several lines
+    max_bytes = max(LINE_BYTES, channels * size)  # a pixel of many channels has several lines
     units = pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     return [
-        unit * min(abs(stride) * size, most) * runs / (LINE_BYTES * LINES)
+        unit * min(abs(stride) * size, max_bytes) * runs / (LINE_BYTES * LINES)
         for unit, stride in zip(units, source.strides, strict=True)
     ]
 
@@ -163,12 +163,12 @@ def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
     )
 
 
-def even_step(length: int, most: int, unit: int = 1) -> int:
-    """Return the length of parts of nearly the same length, which is at most ``most``.
+def even_step(length: int, max_step: int, unit: int = 1) -> int:
+    """Return the length of parts of nearly the same length, which is at max_step ``max_step``.
 
     It is a multiple of a unit, and at least one.
     """
-    parts = -(-length // (max(1, most // unit) * unit))
+    parts = -(-length // (max(1, max_step // unit) * unit))
     return -(-length // (max(1, parts) * unit)) * unit
 
 

@@ -35,7 +35,7 @@ def footprint_settings(plan: Plan, number: int) -> dict[str, Any]:
         "spacing": spacing_of_points(plan),
         "gain": level.gain,
         "shift": level.shift,
-        "most": plan.footprint.max_samples,
+        "max_samples": plan.footprint.max_samples,
         "levels": 0 if known or plan.votes else definitions.deepest(plan.spatial),
         "level": 0 if known else number,
         "attached": plan.footprint.attached,

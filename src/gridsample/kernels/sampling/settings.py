@@ -56,7 +56,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
             "spacing": ("float64", rank),  # units between output points, for affine maps
             "gain": ("float64", rank),  # from coordinates to those in the image of the level
             "shift": ("float64", rank),
-            "most": "int64",  # samples along a side
+            "max_samples": "int64",  # samples along a side
             "levels": "int64",  # the number of times that the image can be halved
             "level": "int64",
             "attached": "int64",  # whether the gradient of the grid includes that of sides

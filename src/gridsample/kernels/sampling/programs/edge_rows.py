@@ -20,7 +20,7 @@ from gridsample.kernels.sampling.programs.counting import (
     numbers_of_dropped,
 )
 from gridsample.kernels.sampling.programs.loads import Strides, load_offsets
-from gridsample.kernels.sampling.programs.pairs import MOST_KEPT, RowAdder
+from gridsample.kernels.sampling.programs.pairs import MAX_KEPT, RowAdder
 from gridsample.kernels.sampling.programs.row_sums import (
     PixelRows,
     Row,
@@ -93,7 +93,7 @@ class AtEdges(NamedTuple):
         each sum before the next.
         """
         function, (taps, offset) = plane.function, self.single_taps[:2]
-        if math.prod(map(len, taps)) > MOST_KEPT or not all(map(has_window, self.axes)):
+        if math.prod(map(len, taps)) > MAX_KEPT or not all(map(has_window, self.axes)):
             self.single_taps.scatter(plane, shares)
             return
         windows = list[list[Tap]]()
@@ -132,8 +132,8 @@ def window_of(axis: Axis, taps: Sequence[Tap], length: int) -> Window:
     """Return the window of ``length`` pixels for taps along an axis; strides are not negative."""
     function, begin = axis.function, axis.offset(axis.size - length)
     for tap in taps:
-        least = begin.minimum(tap.offset)
-        begin = least if tap.present is None else tap.present.select(least, begin)
+        earlier = begin.minimum(tap.offset)
+        begin = earlier if tap.present is None else tap.present.select(earlier, begin)
     table, orders = TapTable(taps), len(taps[0].weights)
     zero = function.constant(0.0, function.real, function.lanes)
     none = function.constant(0, f"int{function.real.bits}", function.lanes)

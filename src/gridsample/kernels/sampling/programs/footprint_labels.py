@@ -150,13 +150,13 @@ class LabelList:
         zero = function.constant(0.0, function.real, lanes)
         with function.loop(0, count, carry=[zero]) as loop:
             loop.carry(loop.carried[0].maximum(self.entry(loop.index)[1].load(0, lanes)))
-        least = loop.carried[0] - margin
+        threshold = loop.carried[0] - margin
         first = self.entry(function.constant(0, "int64"))[0].load(0, lanes)
         any_wins = first != first
         with function.loop(0, count, carry=[first, any_wins]) as loop:
             winner, any_wins = loop.carried
             keys, sums = self.entry(loop.index)
             key, total = keys.load(0, lanes), sums.load(0, lanes)
-            wins = (total > 0.0) & (total >= least) & (~any_wins | (key < winner))
+            wins = (total > 0.0) & (total >= threshold) & (~any_wins | (key < winner))
             loop.carry(wins.select(key, winner), any_wins | wins)
         return loop.carried[0]

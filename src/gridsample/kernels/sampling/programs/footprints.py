@@ -232,22 +232,22 @@ class Sides:
         for side in sides:
             squares = [(x * unit) * (x * unit) for x, unit in zip(side, units, strict=True)]
             lengths.append(functools.reduce(operator.add, squares).minimum(HUGE).sqrt())
-        most = self.call.most.to(real).splat(lanes)
+        max_samples = self.call.max_samples.to(real).splat(lanes)
         longest = functools.reduce(Value.maximum, lengths)
         finest = [function.constant(0, "int32", lanes), function.constant(1.0, real, lanes)]
 
         def halve() -> list[Value]:
             with function.loop(0, self.call.levels, carry=finest) as loop:
                 level, scale = loop.carried
-                longer = longest * scale - SLACK > most
+                longer = longest * scale - SLACK > max_samples
                 loop.carry(longer.select(level + 1, level), longer.select(scale * 0.5, scale))
             return loop.carried
 
-        too_long = (longest - SLACK > most).any()
+        too_long = (longest - SLACK > max_samples).any()
         level, scale = function.choose(too_long, halve, lambda: finest, likely=False)
         counts = []
         for length in lengths:
-            n = round_up(length * scale - SLACK).minimum(most)
+            n = round_up(length * scale - SLACK).minimum(max_samples)
             counts.append((n > 1.0).select(n, 1.0))
         return level, counts
 

@@ -132,10 +132,10 @@ def elect(keys: Sequence[Value], weights: Sequence[Value]) -> Value:
     winner = keys[0]
     with winner.function.exactly():
         totals = [total_from(t, keys, weights) for t in range(len(keys))]
-    most = totals[0]
+    highest = totals[0]
     for key, total in zip(keys[1:], totals[1:], strict=True):
-        wins = (total > most) | ((total == most) & (key < winner))
-        winner, most = wins.select(key, winner), wins.select(total, most)
+        wins = (total > highest) | ((total == highest) & (key < winner))
+        winner, highest = wins.select(key, winner), wins.select(total, highest)
     return winner
 
 

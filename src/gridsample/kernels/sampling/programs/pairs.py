@@ -234,7 +234,7 @@ class PixelPairs:
 
 # The most taps of a point for which the loop over points is written out; for which neighbours do
 # not follow each other; and that are kept in scratch memory.
-UNROLLED, FEW_TAPS, MOST_KEPT = 4, 8, 64
+UNROLLED, FEW_TAPS, MAX_KEPT = 4, 8, 64
 
 
 def lane_in_turn(turn: Index, lanes: int) -> Index:

@@ -17,7 +17,7 @@ from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
 from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
 from gridsample.kernels.sampling.programs.loads import Strides, load_offsets
-from gridsample.kernels.sampling.programs.pairs import MOST_KEPT, InPairs, RowAdder
+from gridsample.kernels.sampling.programs.pairs import MAX_KEPT, InPairs, RowAdder
 from gridsample.kernels.sampling.programs.row_sums import (
     PixelRows,
     Row,
@@ -108,7 +108,7 @@ class Rows(Sampler):
             ~first.inside if first.some is None else ~first.inside & first.some,
             lambda: self.in_rows(state, first, stencils, counting),
             lambda: self.anywhere(state, stencils or self.stencils(state, derivatives), counting),
-            math.prod(self.widths) <= MOST_KEPT,
+            math.prod(self.widths) <= MAX_KEPT,
         )
 
     def near(self, state: State) -> Pointer:

@@ -264,18 +264,18 @@ class Runs:
             fit = inside(None, sampler.taps(state, 0), self.last, self.function)
             listed = TapList(1, 1, state.first.in_memory(), {}, fit)
             return Choice(fit, lambda: listed, lambda: listed)
-        most = max(map(max, orders))
+        max_order = max(map(max, orders))
         if self.run.row == 1:
-            taps = sampler.taps(state, most)
+            taps = sampler.taps(state, max_order)
             listed = list_taps(memory, begin, taps, orders, self.last, counting)
             return Choice(listed.inside, lambda: listed, lambda: listed)
-        rows, all_inside = sampler.neighbours(state, most)
+        rows, all_inside = sampler.neighbours(state, max_order)
         conditions = [inside(begin, [rows[0][:1], *rows[1:]], self.last, self.function), all_inside]
         conditions += [tap.present.all() for tap in rows[0] if tap.present is not None]
         return Choice(
             functools.reduce(operator.and_, conditions),
             lambda: self.list_rows(state, rows, orders),
-            lambda: list_taps(memory, begin, sampler.taps(state, most), orders, self.last),
+            lambda: list_taps(memory, begin, sampler.taps(state, max_order), orders, self.last),
         )
 
     def list_all(self, state: State, orders: Sequence[Order]) -> TapList:
