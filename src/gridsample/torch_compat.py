@@ -285,7 +285,7 @@ def sample(
     if align_corners is not None and patch_options == POINTS and not autocast_is_enabled():
         try:
             options = mode, padding_mode, align_corners
-            plain: Tensor | None = BACKEND.prepared_path(input, grid, options, check_use)
+            plain: Tensor | None = BACKEND.repeat(input, grid, options, check_use)
         except REFUSALS:
             plain = None  # which raises the error again below
         if plain is not None:
@@ -350,7 +350,7 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     """Resize with gridsample's function or, if it does not apply, with torch's."""
     if not strict:
         try:
-            plain: Tensor | None = resize.fast_path(BACKEND, input, *options)
+            plain: Tensor | None = resize.repeat(BACKEND, input, *options)
         except REFUSALS:
             plain = None  # which raises the error again below
         if plain is not None:

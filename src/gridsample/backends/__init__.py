@@ -84,6 +84,8 @@ LOADERS: dict[str, Loader] = {
 FOREIGN = ["dask", "tensorflow"]
 # Torch's `has_torch_function` after its first use, because importing it takes longer than a call.
 _has_torch_function: list[Callable[..., bool]] = []
+# The backends that may repeat a call, by the class of the image; torch's after their first use.
+_repeaters: dict[type, Backend] = {np.ndarray: NUMPY}
 
 
 def register(package: str, loader: Loader) -> None:
@@ -136,12 +138,26 @@ def backend_of(**arrays: Any) -> Backend:
     return NUMPY if package == "numpy" else LOADERS[package]()
 
 
-def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def repeater_of(image: Any) -> Backend | None:
+    """The backend of an ordinary array, which may repeat a call by `Backend.repeat`, or None."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.compiler.is_dynamo_compiling():
+        return None  # see `is_traced`
+    return _repeaters.get(type(image))
+
+
+def overridable(
+    arrays: int, shortcut: Callable[..., Any] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a decorator of public functions, whose calls a `__torch_function__` may override.
 
     Args:
         arrays: how many of the function's first arguments are arrays; their classes, and torch's
             modes, may override a call.
+        shortcut: takes the backend of an ordinary image and the arguments of the call, and returns
+            the result or, if the function is needed, None.  It comes before all else: after a
+            convolution, Python's objects have left the processor's cache, and each that a call
+            needs costs as much as sampling hundreds of points.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -149,13 +165,22 @@ def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if shortcut is not None:
+                backend = repeater_of(args[0] if args else kwargs.get(names[0]))
+                if backend is not None:
+                    try:
+                        result: R | None = shortcut(backend, *args, **kwargs)
+                    except TypeError:  # the function raises it again, or takes what is not hashable
+                        result = None
+                    if result is not None:
+                        return result
             # For NumPy arrays, this loop is all that a call costs.
             for array in args[:arrays] if len(args) >= arrays else (*args, *kwargs.values()):
                 if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
                     named = [kwargs[name] for name in names if name in kwargs]
                     if torch_function_check()((*args[:arrays], *named)):
-                        result: R = call_torch_function(call, args, kwargs, names)
-                        return result
+                        overridden: R = call_torch_function(call, args, kwargs, names)
+                        return overridden
                     break
             return function(*args, **kwargs)
 
@@ -169,11 +194,12 @@ def torch_function_check() -> Callable[[Sequence[Any]], bool]:
     traced = is_traced()  # first: a program that depended on the list would be compiled again
     if not traced and _has_torch_function:
         return _has_torch_function[0]
-    import_torch_backend()
-    from gridsample.backends.torch import internals
+    backend = load_torch()
+    from gridsample.backends.torch import internals, operators
 
     if not traced:
         _has_torch_function.append(internals.has_torch_function)
+        _repeaters.update(dict.fromkeys(operators.CLASSES, backend))
     return internals.has_torch_function
 
 

@@ -191,13 +191,18 @@ class Backend(Protocol):
         fill = fill_numbers(options, resolved.fills(), image.dtype, channels)
         return resolved.changed(fill_value=fill)
 
-    def fast_path(self, image: Any, grid: Any, options: Options, check: Callable[..., bool]) -> Any:
-        """Compute a plain `grid_sample` by a shortcut, or return None if there is none.
+    def repeat(self, image: Any, grid: Any, options: Options, check: Callable[..., bool]) -> Any:
+        """Compute a plain `grid_sample` by a call that is prepared for arrays of these layouts.
 
-        ``check`` (`gridsample.ops.misuse.check_use`) is called first if there is one, with the
-        backend and the other arguments, until it returns True for such a call.
+        Return None if there is none.  ``check`` (`gridsample.ops.misuse.check_use`) is called first
+        if there is one, with the backend and the other arguments, until it returns True for such a
+        call.
         """
         return None
+
+    def fast_path(self, image: Any, grid: Any, options: Options, check: Callable[..., bool]) -> Any:
+        """Compute a plain `grid_sample` by a shortcut, as `repeat` does, or return None."""
+        return self.repeat(image, grid, options, check)
 
     def fast_affine(self, image: Any, maps: Any, out: Shape, options: Options) -> Any:
         """Sample under maps to outputs of a spatial shape by a shortcut; None if there is none."""

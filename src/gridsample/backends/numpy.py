@@ -241,7 +241,7 @@ class NumPy(Backend):
         fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
         return resolved._replace(fill_value=fill) if fill else resolved
 
-    def fast_path(
+    def repeat(
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Array | None:
         """Sample arrays by a prepared call; None if there is none."""

@@ -238,20 +238,27 @@ def prepared(
     return call
 
 
-def fast_path(
+def repeat(
     backend: Any,
-    image: Any,
-    size: Any,
-    scale_factor: Any,
-    mode: Mode,
-    align_corners: bool | None,
-    recompute_scale_factor: bool | None,
-    antialias: bool,
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: Mode = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+    *,
     rounding: str = "exact",
+    channel_axis: int = 1,
     threads: int | None = None,
+    **others: Any,
 ) -> Any:
-    """Resize an image whose channels come first by a prepared call; None if there is none."""
-    layout = backend.layout(image)
+    """Compute a plain `interpolate` by a prepared call; None if there is none.
+
+    A call is plain if all pixels count, so that it has no other options, and channels come first.
+    """
+    plain = not others and type(channel_axis) is int and channel_axis == 1
+    layout = backend.layout(input) if plain else None
     if layout is None:
         return None
     types = tuple([type(n) for n in (*many(size), *many(scale_factor))])
@@ -261,7 +268,7 @@ def fast_path(
         call = prepared(backend, layout, types, size, scale_factor, *options)
     except TypeError:  # an option is a list, or wrong
         return None
-    return None if call is None else call(image)
+    return None if call is None else call(input)
 
 
 def many(numbers: Any) -> Sequence[Any]:
@@ -272,7 +279,7 @@ def many(numbers: Any) -> Sequence[Any]:
 # The public functions -----------------------------------------------------------------------------
 
 
-@overridable(arrays=1)
+@overridable(arrays=1, shortcut=repeat)
 def interpolate(
     input: Any,
     size: int | Sequence[int] | None = None,
@@ -402,11 +409,6 @@ def interpolate(
     rule = as_rule(missing, weights, min_weight, return_weight)
     arrays = {"input": input} if weights is None else {"input": input, "weights": weights}
     backend = backend_of(**arrays)
-    if rule is None and type(channel_axis) is int and channel_axis == 1:
-        options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-        result = fast_path(backend, input, *options, rounding, threads)
-        if result is not None:
-            return result
     image, *others = backend.asarrays(**arrays)
     shape = backend.shape(image)
     last = check_image(shape, channel_axis, threads)

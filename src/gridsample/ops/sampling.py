@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,12 +27,45 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
-from gridsample.ops.missing import Rule, as_rule
+from gridsample.ops.missing import Rule, as_rule, has_missing
 from gridsample.ops.misuse import check_use
 from gridsample.ops.points import SamplePoints, gradients_at, points_of
 
+# The keywords of plain calls: without those of missing pixels and of further results, and without a
+# fill value, which may be an array.
+PLAIN = {
+    *("mode", "padding_mode", "align_corners", "coords", "extrapolate", "prefilter", "antialias"),
+    *("max_samples", "footprint", "channel_axis", "threads"),
+}
 
-@overridable(arrays=2)
+
+def repeat(backend: Backend, input: Any, grid: Any, *modes: Any, **options: Any) -> Any:
+    """Compute a plain `grid_sample` by a prepared call; None if there is none."""
+    if not options.keys() <= PLAIN:
+        return None
+    chosen = plain_options(*modes, **options)
+    return None if chosen is None else backend.repeat(input, grid, chosen, check_use)
+
+
+@functools.lru_cache(maxsize=512, typed=True)
+def plain_options(
+    mode: Any = "bilinear", padding_mode: Any = "zeros", align_corners: Any = False, **options: Any
+) -> Options | None:
+    """Return the options of a plain call of `grid_sample`; None if some taps may not count.
+
+    Raises:
+        TypeError: one is an array, which must not be kept.
+    """
+    if any([getattr(value, "ndim", 0) for value in (mode, padding_mode, align_corners, *options.values())]):
+        raise TypeError("arrays are not options")
+    if has_missing(padding_mode):
+        return None
+    return sampling_options(
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners, **options
+    )
+
+
+@overridable(arrays=2, shortcut=repeat)
 def grid_sample(
     input: Any,
     grid: Any,

@@ -66,8 +66,8 @@ def for_torch(strict: bool) -> None:
 
     sampling.grid_sample = counted(sampling.grid_sample, "grid_sample")
     if not strict:  # then there are shortcuts for plain tensors
-        count_results(torch_compat.BACKEND, "prepared_path", "grid_sample")
-        count_results(resizing, "fast_path", "interpolate")
+        count_results(torch_compat.BACKEND, "repeat", "grid_sample")
+        count_results(resizing, "repeat", "interpolate")
     fields.affine_grid = counted(fields.affine_grid, "affine_grid")
     resizing.interpolate = counted(resizing.interpolate, "interpolate")
     takes_strict = "strict" in inspect.signature(torch_compat.patch).parameters

@@ -307,7 +307,7 @@ class Torch(Backend):
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Tensor | None:
         """Sample eager tensors directly, and tensors on other devices by torch's own operators."""
-        path = self.prepared_path if options.has_no_fill() else self.direct_path
+        path = self.repeat if options.has_no_fill() else self.direct_path
         result = path(image, grid, options, check)
         if result is None and isinstance(image, Tensor) and other_devices.lacks_kernels(image):
             check_tensors({"input": image, "grid": grid})
@@ -316,7 +316,7 @@ class Torch(Backend):
             return other_devices.grid_sample(image, grid, resolved)
         return result
 
-    def prepared_path(
+    def repeat(
         self, image: Any, grid: Any, options: Sequence[Any], check: Callable[..., bool]
     ) -> Tensor | None:
         """Sample eager tensors by a prepared call if there is one; None if they are not eager.
@@ -324,10 +324,12 @@ class Torch(Backend):
         ``options`` are the first fields of `Options`, or all, without a fill value.
         """
         processor: int | torch.device
-        if cuda_calls.are_eager_on_gpu(image, grid):
-            processor = image.device
-        elif operators.is_eager_on_cpu(image, grid):
+        if internals.is_observed():
+            return None
+        if operators.have_eager_cpu_keys(image, grid):
             processor = torch.get_num_threads()
+        elif cuda_calls.have_eager_gpu_keys(image, grid):
+            processor = image.device
         else:
             return None
         try:
@@ -351,14 +353,17 @@ class Torch(Backend):
             if not (torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad)):
                 return call.run(image, grid)
             if not call.options.channels_last():
-                return derivatives.eager_gather(image, grid, call.options, call)
+                return derivatives.record_gather(image, grid, call.options, call)
         return sample_eagerly(image, grid, call.options)
 
     def direct_path(
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Tensor | None:
         """Sample eager tensors on a CPU or a GPU; None if they are not, or must be converted."""
-        if not (operators.is_eager_on_cpu(image, grid) or cuda_calls.are_eager_on_gpu(image, grid)):
+        if internals.is_observed() or not (
+            operators.have_eager_cpu_keys(image, grid)
+            or cuda_calls.have_eager_gpu_keys(image, grid)
+        ):
             return None
         if not grid.is_floating_point():
             return None

@@ -23,21 +23,20 @@ from gridsample.backends.torch.cuda import (
     on_device,
 )
 from gridsample.backends.torch.fast_path import Prepared
-from gridsample.backends.torch.internals import dispatch_keys, eager_keys, is_observed
+from gridsample.backends.torch.internals import dispatch_keys, eager_keys
 from gridsample.backends.torch.operators import CLASSES, Call, empty, empty_gather, sum_type
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import launching
 
 
-def are_eager_on_gpu(image: Any, grid: Any) -> bool:
-    """Whether tensors are ordinary ones on one GPU, and nothing observes operations on them."""
+def have_eager_gpu_keys(image: Any, grid: Any) -> bool:
+    """Whether tensors are ordinary ones on one GPU."""
     return bool(
         DEVICES
         and type(image) in CLASSES
         and image.is_cuda
         and type(grid) in CLASSES
         and grid.device == image.device
-        and not is_observed()
         and dispatch_keys(image).raw_repr() in eager_gpu_keys()
         and dispatch_keys(grid).raw_repr() in eager_gpu_keys()
     )

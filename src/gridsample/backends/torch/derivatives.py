@@ -16,7 +16,7 @@ the image, but to none in which a tangent or an upstream gradient takes the imag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -396,13 +396,14 @@ class EagerGather(Gather):
         return *only_needed(results, needed), None, None
 
 
-def eager_gather(
-    image: Tensor, grid: Tensor, options: Options, prepared: Prepared | None = None
-) -> Tensor:
-    """Compute gather for eager tensors and options with a plan, perhaps by a prepared call."""
+# Computes gather for eager tensors, perhaps by a prepared call, and records it for autograd.
+record_gather: Callable[[Tensor, Tensor, Options, Prepared | None], Tensor] = EagerGather.apply  # type: ignore[attr-defined]
+
+
+def eager_gather(image: Tensor, grid: Tensor, options: Options) -> Tensor:
+    """Compute gather for eager tensors and options with a plan."""
     if needs_gradient(image, grid):
-        result: Tensor = EagerGather.apply(image, grid, options, prepared)  # type: ignore[attr-defined]
-        return result
+        return record_gather(image, grid, options, None)
     return gather_directly(image, grid, options)
 
 

@@ -99,9 +99,7 @@ class Prepared:
         if key not in self.sweeps:
             self.sweeps[key] = self.prepare_backward(values, image, grid, needed)
         ready = self.sweeps[key]
-        if ready is None or not can_be_read_directly(values, image, grid):
-            return None
-        return run_sweeps(ready, values, image, grid, needed)
+        return None if ready is None else run_sweeps(ready, values, image, grid, needed)
 
     def prepare_backward(self, values: Tensor, image: Tensor, grid: Tensor, needed: Needed) -> Any:
         """Prepare the gradients, for an image in the usual layout, which that of the result has."""
