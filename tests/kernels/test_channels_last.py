@@ -13,8 +13,8 @@ from gridsample.kernels.memory import layout_of
 from gridsample.kernels.sampling import channels_last
 
 Array = np.ndarray[Any, Any]
-# More numbers than `channels_last.FEW`.
-ITEMS, CHANNELS, SPATIAL, OUT = 3, 9, (19, 23), (31, 33)
+# More numbers than `channels_last.FEW`, and more than four points for each pixel.
+ITEMS, CHANNELS, SPATIAL, OUT = 3, 9, (13, 17), (31, 33)
 
 LAYOUTS = pytest.mark.parametrize(
     ("image_last", "values_last"), [(False, False), (False, True), (True, False), (True, True)]

@@ -56,19 +56,19 @@ CALLS = [
 @pytest.mark.parametrize("call", CALLS, ids=str)
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 def test_results_and_gradients_match_the_reference(call: Any, last: bool) -> None:
-    shape, items, out, mode, boundary, corners, coords, max_samples = call
+    shape, items, out, mode, boundary, corners, coords, most = call
     rng = cases.generator("footprints", str(call))
     image, grid = cases.pixels(rng, shape), shrinking(rng, items, out, shape[2:], coords)
     names = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
     fill = 2.5 if boundary == "constant" else 0
-    more: Any = {"coords": coords, "fill": fill, "max_samples": max_samples}
+    more: Any = {"coords": coords, "fill": fill, "max_samples": most}
     expected = reference.gather(image, grid, *names, **more)
     values = cases.pixels(rng, expected.shape)
     by_image, by_grid = reference.gradients(values, image, grid, *names, **more)
     _, only = reference.gradients(values, image, grid, *names, **more, attached=False)
 
     options: Any = {"mode": mode, "padding_mode": boundary, "align_corners": corners}
-    options |= {"coords": coords, "fill_value": fill, "antialias": True, "max_samples": max_samples}
+    options |= {"coords": coords, "fill_value": fill, "antialias": True, "max_samples": most}
     if last:
         image, values = (np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in (image, values))
         options["channel_axis"] = -1
@@ -228,10 +228,10 @@ def test_long_footprints_are_sampled_in_halved_images() -> None:
 
 def test_splatting_matches_the_transpose() -> None:
     rng = cases.generator("footprints", "splat")
-    for max_samples in (2, 16):
+    for most in (2, 16):
         image, grid = cases.pixels(rng, (2, 3, 21, 18)), shrinking(rng, 2, (5, 4), (21, 18))
         values = cases.pixels(rng, (2, 3, 5, 4))
-        options: Any = {"padding_mode": "border", "antialias": True, "max_samples": max_samples}
+        options: Any = {"padding_mode": "border", "antialias": True, "max_samples": most}
         sampled = gridsample.grid_sample(image, grid, "spline3", **options)
         splatted = gridsample.splat(values, grid, (21, 18), "spline3", **options)
         ours, theirs = (sampled * values).sum(), (splatted * image).sum()
@@ -367,9 +367,7 @@ CHECKED = [
 
 
 @pytest.mark.covering(ordinary=0)
-@pytest.mark.parametrize(
-    ("shape", "out", "mode", "boundary", "corners", "coords", "max_samples"), CHECKED
-)
+@pytest.mark.parametrize(("shape", "out", "mode", "boundary", "corners", "coords", "most"), CHECKED)
 def test_derivatives(
     shape: tuple[int, ...],
     out: tuple[int, ...],
@@ -377,7 +375,7 @@ def test_derivatives(
     boundary: str,
     corners: bool,
     coords: str,
-    max_samples: int,
+    most: int,
 ) -> None:
     rng = cases.generator("footprints", str(shape))
     image = torch.tensor(cases.pixels(rng, shape), requires_grad=True)
@@ -385,20 +383,13 @@ def test_derivatives(
 
     def sample(image: torch.Tensor, grid: torch.Tensor) -> Any:
         return gridsample.grid_sample(
-            image,
-            grid,
-            mode,
-            boundary,
-            corners,
-            coords=coords,
-            antialias=True,
-            max_samples=max_samples,
+            image, grid, mode, boundary, corners, coords=coords, antialias=True, max_samples=most
         )
 
     def splat(values: torch.Tensor, grid: torch.Tensor) -> Any:
         return gridsample.splat(
             values, grid, shape[2:], mode, boundary, corners, coords=coords, antialias=True,
-            max_samples=max_samples,
+            max_samples=most,
         )  # fmt: skip
 
     values = torch.tensor(cases.pixels(rng, (*shape[:2], *out)), requires_grad=True)
@@ -496,15 +487,13 @@ def test_modules_the_patch_and_opencv() -> None:
 
 
 @pytest.mark.parametrize("coords", ["normalized", "displacement"])
-@pytest.mark.parametrize("max_samples", [2, 16])
-def test_samples_as_tensors_have_the_mean_and_its_derivatives(
-    coords: str, max_samples: int
-) -> None:
+@pytest.mark.parametrize("most", [2, 16])
+def test_samples_as_tensors_have_the_mean_and_its_derivatives(coords: str, most: int) -> None:
     from gridsample.backends.torch import derivatives, footprints
     from gridsample.definitions.footprints import Footprint
     from gridsample.definitions.options import Options
 
-    rng = cases.generator("footprints", coords, max_samples)
+    rng = cases.generator("footprints", coords, most)
     image = torch.tensor(cases.pixels(rng, (2, 2, 15, 14)), requires_grad=True)
     grid = torch.tensor(shrinking(rng, 2, (4, 3), (15, 14), coords))
     grid[0, 1, 1] = np.nan
@@ -516,7 +505,7 @@ def test_samples_as_tensors_have_the_mean_and_its_derivatives(
         coords=coords,
         fill_value=(),
         order=(0, 0),
-        footprint=Footprint(max_samples),
+        footprint=Footprint(most),
     )
     feet, images = footprints.Footprints(grid, image.shape[2:], options), footprints.Pyramid(image)
     mean: Any = 0

@@ -56,7 +56,12 @@ def plain_options(
     Raises:
         TypeError: one is an array, which must not be kept.
     """
-    if any([getattr(value, "ndim", 0) for value in (mode, padding_mode, align_corners, *options.values())]):
+    if any(
+        [
+            getattr(value, "ndim", 0)
+            for value in (mode, padding_mode, align_corners, *options.values())
+        ]
+    ):
         raise TypeError("arrays are not options")
     if has_missing(padding_mode):
         return None

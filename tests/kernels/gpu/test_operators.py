@@ -278,7 +278,8 @@ def test_plain_tensors_skip_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -> N
     for on_gpu in (False, True):
         if on_gpu:
             monkeypatch.setattr(Tensor, "is_cuda", True)
-            monkeypatch.setattr(operators, "is_eager_on_cpu", lambda *tensors: False)
+            for name in ("is_eager_on_cpu", "have_eager_cpu_keys"):
+                monkeypatch.setattr(operators, name, lambda *tensors: False)
             monkeypatch.setattr(cuda_calls, "eager_gpu_keys", lambda: operators.EAGER_KEYS)
             monkeypatch.setattr(derivatives, "is_eager", lambda *tensors: True)
         leaves = [tensor.clone().requires_grad_() for tensor in (image, grid)]

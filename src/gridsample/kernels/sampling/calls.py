@@ -7,6 +7,7 @@ addresses.
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.division import (
+    DENSE,
     LINE_BYTES,
     Sweep,
     cached_share,
@@ -26,6 +28,7 @@ from gridsample.kernels.sampling.division import (
     lanes_of,
     passes,
     pays_prefetching,
+    planes_together,
     with_own_grids,
 )
 from gridsample.kernels.sampling.layouts import (
@@ -111,6 +114,11 @@ RUNS: dict[str, type[Body]] = {
 WORDS: dict[str, type[Body]] = {"gather": GatherWords, "footprints": FootprintWords}
 
 
+# The arrays of pixels of those that may process some planes at all points before the others.
+ARRAYS_OF_PIXELS = {
+    **dict.fromkeys(("gather", "labels"), 1),
+    **dict.fromkeys(("backward", "mean backward", "double backward"), 2),
+}
 # The most points of a group of several registers.
 LARGE_GROUP = 32
 
@@ -368,10 +376,21 @@ class Preparation:
         """Divide the call into tasks."""
         plan, outputs, planes = self.plan, self.outputs, len(self.values.starts)
         if not self.adds:
-            return divide(plan, outputs, planes)
+            results = self.planes_together if self.operation in ("gather", "labels") else planes
+            points = 0 if self.planes_together == planes else math.prod(plan.spatial) // DENSE
+            return divide(plan, outputs, planes, results, points)
         unit = self.channels if planes > self.channels else self.known.channels
         apart = self.planes(self.gradient).item != 0
         return divide_sums(plan, outputs, planes, unit, self.sweep, apart)
+
+    @property
+    def planes_together(self) -> int:
+        """The number of planes that are processed at all points before the others are."""
+        planes = len(self.values.starts)
+        arrays = ARRAYS_OF_PIXELS.get(self.operation)
+        if arrays is None or self.known.channels > 1 or self.outputs.listed:
+            return planes
+        return planes_together(self.plan, self.image.kind, planes, arrays)
 
     def scratch(self, description: Description) -> int:
         """Return the bytes of scratch memory that a thread needs."""
@@ -398,6 +417,7 @@ class Preparation:
             "sizes": plan.spatial[::-1],
             "strides": image.strides,
             "channels": self.channels,
+            "planes_together": self.planes_together,
             "last_load": self.last_load(description),
             "image_item": image.item,
             "image_planes": image.starts,

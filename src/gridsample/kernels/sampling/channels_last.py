@@ -19,8 +19,8 @@ import numpy as np
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, is_dense, layout_of
 from gridsample.kernels.run import LINE
-from gridsample.kernels.sampling.division import taps_of
-from gridsample.kernels.sampling.layouts import are_runs, gradient_layout
+from gridsample.kernels.sampling.division import fit_together, taps_of
+from gridsample.kernels.sampling.layouts import are_runs, element, gradient_layout
 from gridsample.kernels.sampling.memory_order import AT_ONCE, LARGEST, transpose_matrices
 from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 
@@ -31,8 +31,8 @@ LEAST = 8
 # The fewest samples for which only one of the two, the image or the samples, is copied.
 FEW = 1 << 12
 # The fewest taps for each pixel for which an image is copied, if they are read, and if they are
-# added to.
-TAPS_READ, TAPS_ADDED = 16, 4
+# added to; and if they are added to planes that may stay in the cache (`division.planes_together`).
+TAPS_READ, TAPS_ADDED, TAPS_OF_SMALL = 64, 4, 16
 
 
 @functools.lru_cache(maxsize=256)
@@ -40,8 +40,7 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
     """Whether to copy those of these arrays that are planes, so that all channels are neighbours.
 
     Runs save time for each tap, most if they are added to, and copies take time for each pixel.  Of
-    two taps along an axis, reading takes less time in planes.  Of four, it takes up to twice the
-    time in runs of a large image if points are in order, but a half to a fourth if they are not.
+    two taps along an axis, reading takes less time in planes.
 
     Args:
         plan: the plan.
@@ -59,13 +58,15 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
     if image_runs:
         return pays and not plan.nearest and (many or plan.channels >= LEAST)
     pixels, taps = math.prod(plan.spatial), max(taps_of(plan), TAPS_ADDED)
+    small = not many and len(plan.spatial) < 3 and fit_together(plan, element(plan.real))
+    least = TAPS_READ if not adds else TAPS_OF_SMALL if small else TAPS_ADDED
     return (
         pays
         and plan.channels >= LEAST
         and (many or adds)
         and image[2].itemsize <= 8
         and min(plan.points, pixels) >= LEAST
-        and taps * plan.points >= (TAPS_ADDED if adds else TAPS_READ) * pixels
+        and taps * plan.points >= least * pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST
     )
 

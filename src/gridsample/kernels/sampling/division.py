@@ -33,6 +33,9 @@ LINES, LINE_BYTES = 896, 64
 CACHE, SPARSE = 1 << 20, 64
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
+# The fewest planes for which points are located once more; and the most pixels for each point if
+# points read every line of the cache several times.
+FEW_PLANES, DENSE = 4, 8
 
 
 class Outputs(NamedTuple):
@@ -125,29 +128,55 @@ def worthwhile_threads(plan: Plan, threads: int) -> int:
     return max(1, min(threads, reads_of(plan) // FEW))
 
 
-def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
-    """Divide a call into the ranges of its tasks, a row of `points.TaskRange` each."""
-    cost = planes * cost_of(plan)
-    total = plan.points * plan.grid_items * cost
-    fair = min(MANY, max(FEW, total // 64))
+def planes_together(plan: Plan, kind: str, planes: int, arrays: int) -> int:
+    """Return how many planes are processed at all points before the others are.
+
+    Points are located once for these.  If all planes are larger than the cache of a core, and read
+    at points in any order, each plane has left the cache whenever the next points read it.
+
+    Args:
+        plan: the plan of the call.
+        kind: the kind of the image's numbers.
+        planes: the number of planes.
+        arrays: the arrays that are read or added to at the pixels: the image, its gradient.
+    """
+    size = arrays * math.prod(plan.spatial) * kind_of(kind).bits // 8
+    sparse = DENSE * plan.points < math.prod(plan.spatial)
+    if sparse or planes * size <= CACHE or not fit_together(plan, kind):
+        return planes
+    return min(planes, max(FEW_PLANES // arrays, CACHE // (2 * size)))
+
+
+def fit_together(plan: Plan, kind: str) -> bool:
+    """Whether enough planes fit in the cache of a core to locate all points once for these."""
+    return FEW_PLANES * math.prod(plan.spatial) * kind_of(kind).bits // 8 <= CACHE
+
+
+def divide(plan: Plan, outputs: Outputs, planes: int, together: int, points: int = 0) -> Array:
+    """Divide a call into the ranges of its tasks, a row of `points.TaskRange` each.
+
+    Args:
+        plan: the plan of the call.
+        outputs: the rows of points.
+        planes: the number of planes.
+        together: those of a task, at most.
+        points: the points of a task, at least, if there are as many.
+    """
+    cost = together * cost_of(plan)
+    total = plan.points * plan.grid_items * planes * cost_of(plan)
+    fair = max(cost * points, min(MANY, max(FEW, total // 64)))
     if outputs.listed:
         step = even_step(outputs.columns, fair // cost, STRIP)
         begins = range(0, outputs.columns, step)
         return np.array(
             [(0, 1, 0, 1, x, min(x + step, outputs.columns), 0, planes) for x in begins], np.int64
         )
-    items, rows, columns = plan.grid_items, outputs.rows, outputs.columns
+    items, rows, columns, several = plan.grid_items, outputs.rows, outputs.columns, 1
     each = rows * columns * cost
     if each <= fair:
-        step = even_step(items, fair // each)
-        return np.array(
-            [
-                (n, min(n + step, items), 0, rows, 0, columns, 0, planes)
-                for n in range(0, items, step)
-            ],
-            np.int64,
-        )
-    if rows > 1:
+        several = even_step(items, fair // each)
+        parts = [(0, rows, 0, columns)]
+    elif rows > 1:
         length = min(columns, even_step(columns, fair // cost, STRIP))
         step = even_step(rows, max(min(TALL, rows // BANDS), fair // (length * cost)))
         parts = [
@@ -158,9 +187,13 @@ def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
     else:
         step = even_step(columns, fair // cost, STRIP)
         parts = [(0, 1, x, min(x + step, columns)) for x in range(0, columns, step)]
-    return np.array(
-        [(n, n + 1, *part, 0, planes) for n in range(items) for part in parts], np.int64
-    )
+    ranges = [
+        (n, min(n + several, items), *part, plane, min(plane + together, planes))
+        for n in range(0, items, several)
+        for plane in range(0, planes, together)
+        for part in parts
+    ]
+    return np.array(ranges, np.int64)
 
 
 def even_step(length: int, max_step: int, unit: int = 1) -> int:

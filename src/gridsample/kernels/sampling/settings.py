@@ -31,6 +31,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
         channels="int64",  # that are processed together
+        planes_together="int64",  # that derivatives of all points are computed for, before others
         last_load="int64",  # the last pixel at which a load of a whole number of lanes may begin
         image_item="int64",
         image_planes="*int64",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridsample.kernels.sampling.programs.loads import Image
-from gridsample.kernels.sampling.programs.points import Points, Strip
+from gridsample.kernels.sampling.programs.points import Points, Strip, TaskRange
 from gridsample.kernels.sampling.programs.prefetching import Prefetch
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import States
@@ -36,7 +36,10 @@ class Body:
 
     def write(self, task: Value) -> None:
         """Write the program of one task: the loops over strips and over planes."""
-        part = self.points.range_of(task)
+        self.write_range(self.points.range_of(task))
+
+    def write_range(self, part: TaskRange) -> None:
+        """Write the loops over the strips and the planes of a range."""
         with self.points.strips(part) as strip:
             self.locate(strip)
             self.prefetch.check_distance()

@@ -16,12 +16,13 @@ Given upstream gradients u of the image and d of the grid, these two have the gr
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from types import SimpleNamespace
 
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.loads import Image, splat_of
-from gridsample.kernels.sampling.programs.points import AFFINE, Group, Strip
+from gridsample.kernels.sampling.programs.points import AFFINE, Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description, GroupTaps
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.sums import TapSums
@@ -92,6 +93,13 @@ class Backward(Body):
     def images(self) -> list[Image]:
         """The images that are read, or added to."""
         return [self.image] * self.need_grid + [self.sums] * self.need_image
+
+    def write_range(self, part: TaskRange) -> None:
+        """Write the loops over the planes of a range, some of which are processed together."""
+        step = self.call.planes_together
+        with self.function.loop(part.plane, part.plane_end, step) as loop:
+            end = (loop.index + step).minimum(part.plane_end)
+            super().write_range(part._replace(plane=loop.index, plane_end=end))
 
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states."""
@@ -164,7 +172,7 @@ class Backward(Body):
         return g * tap_sums[order]
 
     def finish(self, strip: Strip) -> None:
-        """Store the gradient of the grid or the maps at the points of a strip."""
+        """Add the sums of a strip to the gradient of the grid or of the maps, which is 0 before."""
         if not self.need_grid:
             return
         if self.maps:
@@ -172,10 +180,19 @@ class Backward(Body):
         with self.points.groups(strip) as (number, group):
             if self.maps:
                 self.add_to_maps(group, self.terms_of_maps(group, self.slopes_of(number)))
-            else:
+            elif group.listed:
                 self.points.store_vectors(group, self.call.gradient, self.slopes_of(number))
+            else:
+                self.add_slopes(group, self.slopes_of(number))
         if self.maps:
             self.finish_maps(strip)
+
+    def add_slopes(self, group: Group, slopes: Sequence[Value]) -> None:
+        """Add to the gradient of the grid; other planes may have been processed before."""
+        before = self.points.vectors(group, self.call.gradient)
+        fresh = [group.fresh.select(slope, 0.0) for slope in slopes]
+        sums = [*map(operator.add, before, fresh)]
+        self.points.store_vectors(group, self.call.gradient, sums)
 
     def slopes_of(self, number: Value) -> list[Value]:
         """Return the grid's gradient at the points of a group."""

@@ -1,0 +1,131 @@
+"""Many planes, of which a few are processed at all points before the others are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+import torch
+
+import gridsample
+from gridsample.kernels.sampling import calls, division
+
+Array = np.ndarray[Any, Any]
+# The numbers of a cache so small that images of these tests do not fit.
+CACHE = 1 << 14
+# Fewer than those of which channels are made neighbours.
+PLANES = 7
+# Rows whose last groups begin in the groups before, rows of one point more, and a long list.
+OUTPUTS = pytest.mark.parametrize("out", [(5, 157), (9, 129), (1, 1001), (700,)], ids=str)
+
+
+@pytest.fixture(autouse=True)
+def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
+    """Lists for each prepared call its planes, and how many of them are processed together."""
+    counts, choose = list[tuple[int, int]](), calls.planes_together
+
+    def noted(plan: Any, kind: str, planes: int, arrays: int) -> int:
+        counts.append((planes, choose(plan, kind, planes, arrays)))
+        return counts[-1][1]
+
+    monkeypatch.setattr(division, "CACHE", CACHE)
+    monkeypatch.setattr(calls, "planes_together", noted)
+    yield counts
+    assert any(1 < together < planes for planes, together in counts if planes > 1)
+
+
+def inputs(out: tuple[int, ...], dtype: str = "float64") -> tuple[Array, Array]:
+    """Two images, whose sizes no other test has, and their grids, with points outside and NaN."""
+    rng = cases.generator("planes together", str(out))
+    image = cases.pixels(rng, (2, PLANES, 19, 20), dtype)
+    grid = rng.uniform(-1.3, 1.3, (2, *out, 2))
+    grid[0].reshape(-1, 2)[7], grid[1].reshape(-1, 2)[-1] = np.nan, np.inf
+    return image, grid
+
+
+@OUTPUTS
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "label"])
+def test_samples_are_those_of_single_planes(out: tuple[int, ...], mode: str) -> None:
+    image, grid = inputs(out, "int64" if mode == "label" else "float64")
+    if mode == "label":
+        image %= 5
+    many = gridsample.grid_sample(image, grid, mode)
+    for k in range(PLANES):
+        alone = gridsample.grid_sample(image[:, k : k + 1], grid, mode)
+        np.testing.assert_array_equal(many[:, k : k + 1], alone)
+    threads = gridsample.grid_sample(image, grid, mode, threads=3)
+    np.testing.assert_array_equal(threads, many)
+
+
+@OUTPUTS
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("missing", ["propagate", "ignore"])
+def test_gradients_are_those_of_single_planes(
+    out: tuple[int, ...], mode: str, missing: str
+) -> None:
+    image, grid = inputs(out)
+    if missing == "ignore":
+        image[:, :, 3, 4] = np.nan
+    rng = cases.generator("planes together", "upstream")
+    upstream = rng.standard_normal((2, PLANES, *out))
+    options: dict[str, Any] = {"mode": mode, "missing": missing}
+    by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, **options)
+    total = np.zeros_like(by_grid)
+    for k in range(PLANES):
+        plane = np.s_[:, k : k + 1]
+        alone = gridsample.grid_sample_vjp(upstream[plane], image[plane], grid, **options)
+        close = 1e-13 * np.abs(alone[0]).max()
+        np.testing.assert_allclose(by_image[plane], alone[0], rtol=0, atol=close)
+        total += alone[1]
+    np.testing.assert_allclose(by_grid, total, rtol=0, atol=1e-13 * np.abs(total).max())
+    threads = gridsample.grid_sample_vjp(upstream, image, grid, **options, threads=3)
+    np.testing.assert_array_equal(threads[0], by_image)
+    np.testing.assert_array_equal(threads[1], by_grid)
+
+
+@OUTPUTS
+def test_second_derivatives_are_those_of_single_planes(out: tuple[int, ...]) -> None:
+    rng = cases.generator("planes together", "second", str(out))
+    image = torch.from_numpy(rng.standard_normal((2, PLANES, 19, 20))).requires_grad_()
+    grid = torch.from_numpy(rng.uniform(-1.3, 1.3, (2, *out, 2))).requires_grad_()
+    values = torch.from_numpy(rng.standard_normal((2, PLANES, *out))).requires_grad_()
+    others = [torch.from_numpy(rng.standard_normal(t.shape)) for t in (image, grid)]
+
+    def second(planes: Any) -> Any:
+        result = gridsample.grid_sample(image[:, planes], grid, "cubic")
+        first = torch.autograd.grad(result, (image, grid), values[:, planes], create_graph=True)
+        return torch.autograd.grad(first, (image, grid, values), others)
+
+    many, alone = second(slice(None)), [second(slice(k, k + 1)) for k in range(PLANES)]
+    # The grid's upstream gradient is in each of these, but that of the image in one.
+    for actual, terms in zip(many, zip(*alone, strict=True), strict=True):
+        expected = sum(terms)
+        close = 1e-12 * float(expected.abs().max())
+        torch.testing.assert_close(actual, expected, rtol=0, atol=close)
+
+
+@OUTPUTS
+def test_gradients_of_maps(out: tuple[int, ...]) -> None:
+    """The gradients of affine maps are sums over the strips of points, and over planes."""
+    if len(out) == 1:
+        out = (*out, 3)
+    image, _ = inputs(out)
+    rng = cases.generator("planes together", "maps")
+    theta = np.array([[[0.9, 0.2, 0.1], [-0.3, 0.8, 0.0]], [[1.1, 0.0, 0.2], [0.1, 0.7, 0.3]]])
+    size = (2, PLANES, *out)
+    upstream = rng.standard_normal(size)
+    by_image, by_maps = gridsample.affine_sample_vjp(upstream, image, theta, size)
+    total = np.zeros_like(by_maps)
+    for k in range(PLANES):
+        plane = np.s_[:, k : k + 1]
+        one = (2, 1, *out)
+        alone = gridsample.affine_sample_vjp(upstream[plane], image[plane], theta, one)
+        close = 1e-13 * np.abs(alone[0]).max()
+        np.testing.assert_allclose(by_image[plane], alone[0], rtol=0, atol=close)
+        total += alone[1]
+    np.testing.assert_allclose(by_maps, total, rtol=0, atol=1e-12 * np.abs(total).max())
+    threads = gridsample.affine_sample_vjp(upstream, image, theta, size, threads=3)
+    np.testing.assert_array_equal(threads[1], by_maps)
