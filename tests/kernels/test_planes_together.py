@@ -18,38 +18,45 @@ Array = np.ndarray[Any, Any]
 CACHE = 1 << 14
 # Fewer than those of which channels are made neighbours.
 PLANES = 7
-# Rows whose last groups begin in the groups before, rows of one point more, and a long list.
-OUTPUTS = pytest.mark.parametrize("out", [(5, 157), (9, 129), (1, 1001), (700,)], ids=str)
+# Points whose last groups begin in the groups before, or in the strips before.
+OUTPUTS = pytest.mark.parametrize("out", [(5, 157), (2, 515), (3, 259), (701,)], ids=str)
+# Neighbouring points are near each other, or far apart; sizes that no other test has.
+SIZES = {"near": (19, 20), "far": (18, 21)}
+ORDERS = pytest.mark.parametrize("order", SIZES)
 
 
 @pytest.fixture(autouse=True)
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int]]]:
-    """Lists for each prepared call its planes, and how many of them are processed together."""
-    counts, choose = list[tuple[int, int]](), calls.planes_together
+    """Lists for each prepared call its planes, and how many of them are in a block."""
+    counts, choose = list[tuple[int, int]](), calls.blocks_of
 
-    def noted(plan: Any, kind: str, planes: int, arrays: int) -> int:
-        counts.append((planes, choose(plan, kind, planes, arrays)))
-        return counts[-1][1]
+    def noted(plan: Any, kind: str, planes: int, arrays: int) -> division.Blocks:
+        blocks = choose(plan, kind, planes, arrays)
+        counts.append((planes, blocks.far))
+        return blocks
 
     monkeypatch.setattr(division, "CACHE", CACHE)
-    monkeypatch.setattr(calls, "planes_together", noted)
+    monkeypatch.setattr(calls, "blocks_of", noted)
     yield counts
-    assert any(1 < together < planes for planes, together in counts if planes > 1)
+    assert any(far < planes for planes, far in counts)
 
 
-def inputs(out: tuple[int, ...], dtype: str = "float64") -> tuple[Array, Array]:
-    """Two images, whose sizes no other test has, and their grids, with points outside and NaN."""
+def inputs(out: tuple[int, ...], order: str, dtype: str = "float64") -> tuple[Array, Array]:
+    """Two images and their grids, with points outside and NaN."""
     rng = cases.generator("planes together", str(out))
-    image = cases.pixels(rng, (2, PLANES, 19, 20), dtype)
+    image = cases.pixels(rng, (2, PLANES, *SIZES[order]), dtype)
     grid = rng.uniform(-1.3, 1.3, (2, *out, 2))
+    if order == "near":
+        grid[..., 1] = np.sort(grid[..., 1].reshape(2, -1)).reshape(2, *out)
     grid[0].reshape(-1, 2)[7], grid[1].reshape(-1, 2)[-1] = np.nan, np.inf
     return image, grid
 
 
 @OUTPUTS
+@ORDERS
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "label"])
-def test_samples_are_those_of_single_planes(out: tuple[int, ...], mode: str) -> None:
-    image, grid = inputs(out, "int64" if mode == "label" else "float64")
+def test_samples_are_those_of_single_planes(out: tuple[int, ...], order: str, mode: str) -> None:
+    image, grid = inputs(out, order, "int64" if mode == "label" else "float64")
     if mode == "label":
         image %= 5
     many = gridsample.grid_sample(image, grid, mode)
@@ -61,12 +68,13 @@ def test_samples_are_those_of_single_planes(out: tuple[int, ...], mode: str) -> 
 
 
 @OUTPUTS
+@ORDERS
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("missing", ["propagate", "ignore"])
 def test_gradients_are_those_of_single_planes(
-    out: tuple[int, ...], mode: str, missing: str
+    out: tuple[int, ...], order: str, mode: str, missing: str
 ) -> None:
-    image, grid = inputs(out)
+    image, grid = inputs(out, order)
     if missing == "ignore":
         image[:, :, 3, 4] = np.nan
     rng = cases.generator("planes together", "upstream")
@@ -87,10 +95,14 @@ def test_gradients_are_those_of_single_planes(
 
 
 @OUTPUTS
-def test_second_derivatives_are_those_of_single_planes(out: tuple[int, ...]) -> None:
+@ORDERS
+def test_second_derivatives_are_those_of_single_planes(out: tuple[int, ...], order: str) -> None:
     rng = cases.generator("planes together", "second", str(out))
-    image = torch.from_numpy(rng.standard_normal((2, PLANES, 19, 20))).requires_grad_()
-    grid = torch.from_numpy(rng.uniform(-1.3, 1.3, (2, *out, 2))).requires_grad_()
+    image = torch.from_numpy(rng.standard_normal((2, PLANES, *SIZES[order]))).requires_grad_()
+    points = rng.uniform(-1.3, 1.3, (2, *out, 2))
+    if order == "near":
+        points[..., 1] = np.sort(points[..., 1].reshape(2, -1)).reshape(2, *out)
+    grid = torch.from_numpy(points).requires_grad_()
     values = torch.from_numpy(rng.standard_normal((2, PLANES, *out))).requires_grad_()
     others = [torch.from_numpy(rng.standard_normal(t.shape)) for t in (image, grid)]
 
@@ -112,7 +124,7 @@ def test_gradients_of_maps(out: tuple[int, ...]) -> None:
     """The gradients of affine maps are sums over the strips of points, and over planes."""
     if len(out) == 1:
         out = (*out, 3)
-    image, _ = inputs(out)
+    image, _ = inputs(out, "far")
     rng = cases.generator("planes together", "maps")
     theta = np.array([[[0.9, 0.2, 0.1], [-0.3, 0.8, 0.0]], [[1.1, 0.0, 0.2], [0.1, 0.7, 0.3]]])
     size = (2, PLANES, *out)

@@ -20,7 +20,9 @@ from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.division import (
     DENSE,
     LINE_BYTES,
+    Blocks,
     Sweep,
+    blocks_of,
     cached_share,
     divide,
     divide_points,
@@ -28,7 +30,6 @@ from gridsample.kernels.sampling.division import (
     lanes_of,
     passes,
     pays_prefetching,
-    planes_together,
     with_own_grids,
 )
 from gridsample.kernels.sampling.layouts import (
@@ -174,6 +175,7 @@ class Preparation:
         image: the image, or what is read or added to in its place.
         values: the results, or the upstream values.
         outputs: how points are divided into rows.
+        blocks: how many planes are processed together.
         points: where points come from.
         grid_distances: those of items, points and axes in the memory of a grid.
         channels: how many channels of a pixel are processed together.
@@ -194,6 +196,7 @@ class Preparation:
         self.values = self.planes(sweep.values)
         self.outputs = divide_points(plan, lanes_of(plan))
         self.channels, self.known, self.way = self.choose_reading()
+        self.blocks = self.blocks_of_planes()
         self.points, self.grid_distances = self.describe_points()
 
     def planes(self, layout: Layout | None) -> Planes:
@@ -335,6 +338,7 @@ class Preparation:
             wide=listed and self.reach_of_points() >= 1 << 31,
             lanes=self.group_size(),
             prefetches=pays_prefetching(plan, self.image),
+            in_blocks=self.blocks.far < len(self.values.starts),
         )
         if plan.are_maps(grid[0]):
             rows = grid[0][1]
@@ -375,22 +379,22 @@ class Preparation:
     def ranges(self) -> Array:
         """Divide the call into tasks."""
         plan, outputs, planes = self.plan, self.outputs, len(self.values.starts)
+        if not self.adds and self.operation in ("gather", "labels"):
+            return divide(plan, outputs, planes, self.blocks)
         if not self.adds:
-            results = self.planes_together if self.operation in ("gather", "labels") else planes
-            points = 0 if self.planes_together == planes else math.prod(plan.spatial) // DENSE
-            return divide(plan, outputs, planes, results, points)
+            # Each task goes through the blocks.
+            points = 0 if self.blocks.far == planes else math.prod(plan.spatial) // DENSE
+            return divide(plan, outputs, planes, Blocks(planes, planes), points)
         unit = self.channels if planes > self.channels else self.known.channels
         apart = self.planes(self.gradient).item != 0
         return divide_sums(plan, outputs, planes, unit, self.sweep, apart)
 
-    @property
-    def planes_together(self) -> int:
-        """The number of planes that are processed at all points before the others are."""
-        planes = len(self.values.starts)
-        arrays = ARRAYS_OF_PIXELS.get(self.operation)
+    def blocks_of_planes(self) -> Blocks:
+        """Divide the planes into blocks, if the operation can process them in blocks."""
+        planes, arrays = len(self.values.starts), ARRAYS_OF_PIXELS.get(self.operation)
         if arrays is None or self.known.channels > 1 or self.outputs.listed:
-            return planes
-        return planes_together(self.plan, self.image.kind, planes, arrays)
+            return Blocks(planes, planes)
+        return blocks_of(self.plan, self.image.kind, planes, arrays)
 
     def scratch(self, description: Description) -> int:
         """Return the bytes of scratch memory that a thread needs."""
@@ -417,7 +421,9 @@ class Preparation:
             "sizes": plan.spatial[::-1],
             "strides": image.strides,
             "channels": self.channels,
-            "planes_together": self.planes_together,
+            "planes": len(values.starts),
+            "planes_near": self.blocks.near,
+            "planes_far": self.blocks.far,
             "last_load": self.last_load(description),
             "image_item": image.item,
             "image_planes": image.starts,

@@ -33,9 +33,10 @@ LINES, LINE_BYTES = 896, 64
 CACHE, SPARSE = 1 << 20, 64
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
-# The fewest planes for which points are located once more; and the most pixels for each point if
-# points read every line of the cache several times.
-FEW_PLANES, DENSE = 4, 8
+# The fewest planes for which points that are near each other are located once more, and the fewest
+# taps for which others are; and the most pixels for each point if points read every line of the
+# cache several times.
+FEW_PLANES, FEW_READ, DENSE = 4, 1 << 12, 8
 
 
 class Outputs(NamedTuple):
@@ -128,11 +129,24 @@ def worthwhile_threads(plan: Plan, threads: int) -> int:
     return max(1, min(threads, reads_of(plan) // FEW))
 
 
-def planes_together(plan: Plan, kind: str, planes: int, arrays: int) -> int:
-    """Return how many planes are processed at all points before the others are.
+class Blocks(NamedTuple):
+    """How many planes are processed at all points before the others are.
 
-    Points are located once for these.  If all planes are larger than the cache of a core, and read
-    at points in any order, each plane has left the cache whenever the next points read it.
+    Points are located once for each block.  But if all planes are larger than the cache of a core,
+    and points read them in any order, each plane has left the cache whenever the next points read
+    it.
+
+    Attributes:
+        near: the planes of a block if neighbouring points are near each other in the image.
+        far: those if they are far from each other; ``near`` is a multiple of it, or all planes.
+    """
+
+    near: int
+    far: int
+
+
+def blocks_of(plan: Plan, kind: str, planes: int, arrays: int) -> Blocks:
+    """Divide planes into blocks.
 
     Args:
         plan: the plan of the call.
@@ -140,11 +154,15 @@ def planes_together(plan: Plan, kind: str, planes: int, arrays: int) -> int:
         planes: the number of planes.
         arrays: the arrays that are read or added to at the pixels: the image, its gradient.
     """
-    size = arrays * math.prod(plan.spatial) * kind_of(kind).bits // 8
-    sparse = DENSE * plan.points < math.prod(plan.spatial)
-    if sparse or planes * size <= CACHE or not fit_together(plan, kind):
-        return planes
-    return min(planes, max(FEW_PLANES // arrays, CACHE // (2 * size)))
+    pixels = math.prod(plan.spatial)
+    size = arrays * pixels * kind_of(kind).bits // 8
+    if planes * size <= CACHE:
+        return Blocks(planes, planes)
+    far = max(1, CACHE // (2 * size), FEW_READ // (plan.points * taps_of(plan) or 1))
+    near = max(FEW_PLANES // arrays, far)
+    if DENSE * plan.points < pixels or not fit_together(plan, kind):
+        near = planes
+    return Blocks(min(planes, -(-near // far) * far), min(planes, far))
 
 
 def fit_together(plan: Plan, kind: str) -> bool:
@@ -152,17 +170,18 @@ def fit_together(plan: Plan, kind: str) -> bool:
     return FEW_PLANES * math.prod(plan.spatial) * kind_of(kind).bits // 8 <= CACHE
 
 
-def divide(plan: Plan, outputs: Outputs, planes: int, together: int, points: int = 0) -> Array:
+def divide(plan: Plan, outputs: Outputs, planes: int, blocks: Blocks, points: int = 0) -> Array:
     """Divide a call into the ranges of its tasks, a row of `points.TaskRange` each.
 
     Args:
         plan: the plan of the call.
         outputs: the rows of points.
         planes: the number of planes.
-        together: those of a task, at most.
+        blocks: those that are processed together.  If points are near each other, the first task of
+            a block has all of its planes, and the others of the block have nothing to do.
         points: the points of a task, at least, if there are as many.
     """
-    cost = together * cost_of(plan)
+    cost = blocks.near * cost_of(plan)
     total = plan.points * plan.grid_items * planes * cost_of(plan)
     fair = max(cost * points, min(MANY, max(FEW, total // 64)))
     if outputs.listed:
@@ -188,9 +207,9 @@ def divide(plan: Plan, outputs: Outputs, planes: int, together: int, points: int
         step = even_step(columns, fair // cost, STRIP)
         parts = [(0, 1, x, min(x + step, columns)) for x in range(0, columns, step)]
     ranges = [
-        (n, min(n + several, items), *part, plane, min(plane + together, planes))
+        (n, min(n + several, items), *part, plane, min(plane + blocks.far, planes))
         for n in range(0, items, several)
-        for plane in range(0, planes, together)
+        for plane in range(0, planes, blocks.far)
         for part in parts
     ]
     return np.array(ranges, np.int64)

@@ -36,7 +36,15 @@ class Body:
 
     def write(self, task: Value) -> None:
         """Write the program of one task: the loops over strips and over planes."""
-        self.write_range(self.points.range_of(task))
+        part = self.points.range_of(task)
+        if self.description.points.in_blocks:
+            self.write_blocks(part)
+        else:
+            self.write_range(part)
+
+    def write_blocks(self, part: TaskRange) -> None:
+        """Write the loops of a range whose planes are processed in blocks (`division.Blocks`)."""
+        raise NotImplementedError
 
     def write_range(self, part: TaskRange) -> None:
         """Write the loops over the strips and the planes of a range."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.loads import read_each, splat_of
-from gridsample.kernels.sampling.programs.points import Strip
+from gridsample.kernels.sampling.programs.points import Strip, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.ways import Copies
@@ -42,6 +42,13 @@ class Gather(Body):
     def others(cls, description: Description) -> dict[str, str]:
         """Return the kinds of further arrays, by name."""
         return {}
+
+    def write_blocks(self, part: TaskRange) -> None:
+        """Write the loops of a range of a block, or of the block that begins with its planes."""
+        call, far = self.call, self.points.far_apart(part)
+        end = far.select(part.plane_end, (part.plane + call.planes_near).minimum(call.planes))
+        with self.function.when(far | (part.plane % call.planes_near == 0)):
+            self.write_range(part._replace(plane_end=end))
 
     def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Sample one plane at the points of a strip."""

@@ -16,7 +16,6 @@ Given upstream gradients u of the image and d of the grid, these two have the gr
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -45,8 +44,12 @@ class Totals:
     def clear(self, number: Value | int) -> None:
         """Set the sums of a group to zero."""
         zero = self.function.constant(0.0, self.memory.kind, self.function.lanes)
-        for k in range(self.count):
-            self.memory.store(zero, self._place(number, k), aligned=True)
+        self.set(number, [zero] * self.count)
+
+    def set(self, number: Value | int, sums: Sequence[Value]) -> None:
+        """Set the sums of a group."""
+        for k, total in enumerate(sums):
+            self.memory.store(total, self._place(number, k), aligned=True)
 
     def read(self, number: Value | int) -> list[Value]:
         """Return the sums of a group."""
@@ -71,6 +74,8 @@ class Backward(Body):
         self.sums = Image(call.sums, call.sums_item, call.sums_planes)
         self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
         self.maps = description.points.grid_layout == AFFINE
+        # Whether the sums of points begin with what has been stored: 0, or sums of other blocks.
+        self.resumes = description.points.in_blocks and not self.maps
         if self.maps:
             self.map_totals = Totals(function, 1, self.rank * (self.rank + 1), kind_of("float64"))
         self.value_order = (0,) * self.rank
@@ -94,19 +99,23 @@ class Backward(Body):
         """The images that are read, or added to."""
         return [self.image] * self.need_grid + [self.sums] * self.need_image
 
-    def write_range(self, part: TaskRange) -> None:
-        """Write the loops over the planes of a range, some of which are processed together."""
-        step = self.call.planes_together
+    def write_blocks(self, part: TaskRange) -> None:
+        """Write the loops of a range, which has all planes, block by block."""
+        near, far = self.call.planes_near, self.call.planes_far
+        # Where the sums of maps are rounded must not depend on how points are divided.
+        step = near if self.maps else self.points.far_apart(part).select(far, near)
         with self.function.loop(part.plane, part.plane_end, step) as loop:
             end = (loop.index + step).minimum(part.plane_end)
-            super().write_range(part._replace(plane=loop.index, plane_end=end))
+            self.write_range(part._replace(plane=loop.index, plane_end=end))
 
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states."""
         with self.points.groups(strip) as (number, group):
             state = self.state_at(self.points.coordinates(group), group)
             self.states.save(number, self.with_tangents(state, group))
-            if self.need_grid:
+            if self.need_grid and self.resumes:
+                self.totals.set(number, self.points.vectors(group, self.call.gradient))
+            elif self.need_grid:
                 self.totals.clear(number)
 
     def state_at(self, coordinates: Sequence[Value], group: Group) -> State:
@@ -172,7 +181,7 @@ class Backward(Body):
         return g * tap_sums[order]
 
     def finish(self, strip: Strip) -> None:
-        """Add the sums of a strip to the gradient of the grid or of the maps, which is 0 before."""
+        """Store the gradient of the grid at the points of a strip, or add to that of the maps."""
         if not self.need_grid:
             return
         if self.maps:
@@ -180,19 +189,18 @@ class Backward(Body):
         with self.points.groups(strip) as (number, group):
             if self.maps:
                 self.add_to_maps(group, self.terms_of_maps(group, self.slopes_of(number)))
-            elif group.listed:
-                self.points.store_vectors(group, self.call.gradient, self.slopes_of(number))
             else:
-                self.add_slopes(group, self.slopes_of(number))
+                self.store_gradient(group, self.slopes_of(number))
         if self.maps:
             self.finish_maps(strip)
 
-    def add_slopes(self, group: Group, slopes: Sequence[Value]) -> None:
-        """Add to the gradient of the grid; other planes may have been processed before."""
-        before = self.points.vectors(group, self.call.gradient)
-        fresh = [group.fresh.select(slope, 0.0) for slope in slopes]
-        sums = [*map(operator.add, before, fresh)]
-        self.points.store_vectors(group, self.call.gradient, sums)
+    def store_gradient(self, group: Group, slopes: Sequence[Value]) -> None:
+        """Store the gradient of the grid at the points of a group."""
+        if self.resumes:
+            # The sums of points that another strip has processed began with this strip's planes.
+            stored = self.points.vectors(group, self.call.gradient)
+            slopes = [group.fresh.select(*pair) for pair in zip(slopes, stored, strict=True)]
+        self.points.store_vectors(group, self.call.gradient, slopes)
 
     def slopes_of(self, number: Value) -> list[Value]:
         """Return the grid's gradient at the points of a group."""

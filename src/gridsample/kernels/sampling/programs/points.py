@@ -33,6 +33,8 @@ AFFINE, PROJECTIVE = "affine", "projective"
 
 # How many rows further the points are whose pixels are asked for.
 ROWS_AHEAD = 6
+# Points are far apart if neighbours are more than this part of the image's size apart: 1 / FAR.
+FAR = 16
 
 
 class TaskRange(NamedTuple):
@@ -93,6 +95,7 @@ class PointSource(NamedTuple):
         wide: whether distances between points of a list need int64.
         lanes: the number of points of a group.
         prefetches: whether it pays to ask for pixels before they are read.
+        in_blocks: whether planes are processed in blocks if points are far apart.
         pixels: whether maps take the indices of points, and footprints do not change their units.
     """
 
@@ -102,6 +105,7 @@ class PointSource(NamedTuple):
     wide: bool
     lanes: int
     prefetches: bool
+    in_blocks: bool
     pixels: bool = False
 
 
@@ -163,6 +167,19 @@ class Points:
                 with function.loop(block.index, block_end, STRIP) as column:
                     end = (column.index + STRIP).minimum(block_end)
                     yield Strip(item.index, row.index, column.index, end, distance, output_row)
+
+    def far_apart(self, part: TaskRange) -> Value:
+        """Whether the first points of a range are far from each other, as those in any order are.
+
+        Along the slowest axis, neighbours are, on average, more than 1 / `FAR` of its size apart.
+        """
+        row, lanes = self.output_row(part.item, part.row), self.lanes
+        strip = Strip(part.item, part.row, part.column, part.column, 0, row)
+        line = self.coordinates(self.group(strip, part.column))[-1]
+        steps = (line - line.shuffle([*range(1, lanes), lanes - 1])).abs().sum().to("float64")
+        size: Value = self.call.sizes[-1].to("float64")
+        far: Value = steps * self.call.unit[-1] > size * (lanes / FAR)
+        return far
 
     def block_length(self, item: Value, part: TaskRange) -> Value:
         """Return the points of a block of a row: as many as touch no more lines than are cached.
