@@ -108,6 +108,21 @@ def test_means_do_not_depend_on_where_channels_are(
 
 
 @LAYOUTS
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_the_image_of_means_is_read_for_its_own_gradient(
+    mode: str, image_last: bool, values_last: bool
+) -> None:
+    """Which of its pixels are missing decides on the shares of the others."""
+    image, grid, upstream = inputs("float64", ITEMS)
+    image[..., 3] = np.nan
+    image, upstream = laid_out(image, image_last), laid_out(upstream, values_last)
+    options: dict[str, Any] = {"mode": mode, "missing": "ignore"}
+    both = gridsample.grid_sample_vjp(upstream, image, grid, **options)
+    alone = gridsample.grid_sample_vjp(upstream, image, grid, **options, need_grid=False)
+    np.testing.assert_array_equal(alone[0], both[0])
+
+
+@LAYOUTS
 def test_only_planes_are_copied(
     monkeypatch: pytest.MonkeyPatch, image_last: bool, values_last: bool
 ) -> None:

@@ -141,3 +141,15 @@ def test_gradients_of_maps(out: tuple[int, ...]) -> None:
     np.testing.assert_allclose(by_maps, total, rtol=0, atol=1e-12 * np.abs(total).max())
     threads = gridsample.affine_sample_vjp(upstream, image, theta, size, threads=3)
     np.testing.assert_array_equal(threads[1], by_maps)
+
+
+def test_threads_do_not_undo_what_others_stored() -> None:
+    """Where a task has the last points of a row, its only group begins in another's strip."""
+    rng = cases.generator("planes together", "threads")
+    image, grid = rng.standard_normal((1, 64, 45, 45)), rng.uniform(-1, 1, (1, 513, 2))
+    upstream = rng.standard_normal((1, 64, 513))
+    options: dict[str, Any] = {"need_input": False}
+    _, expected = gridsample.grid_sample_vjp(upstream, image, grid, **options, threads=1)
+    for _ in range(400):
+        _, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, **options, threads=2)
+        np.testing.assert_array_equal(by_grid, expected)

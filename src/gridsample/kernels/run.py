@@ -39,7 +39,7 @@ HEAD = {
     "scratch": "*uint8",  # memory for all threads
     "scratch_bytes": "int64",  # the part of each thread
 }
-# The number of tasks per thread after which Python may handle an interrupt.
+# The usual number of tasks in a `Launch.batch`.
 BATCH = 16
 
 
@@ -79,6 +79,7 @@ class Launch(NamedTuple):
         tasks: the number of tasks.
         scratch: bytes of scratch memory for each thread.
         threads: the most threads that pay off; starting one takes as long as a small call.
+        batch: the number of tasks per thread after which Python may handle an interrupt.
     """
 
     program: Program
@@ -86,12 +87,13 @@ class Launch(NamedTuple):
     tasks: int
     scratch: int = 0
     threads: int = sys.maxsize
+    batch: int = BATCH
 
     def ready(self, threads: int, fixed: Sequence[Array] = ()) -> Ready:
         """Prepare a run on at most ``threads`` threads; ``fixed`` are its last arrays."""
         worker, settings = (self.program.address, self.program.call), self.settings.address
         scratch, threads = -(-self.scratch // LINE) * LINE, min(threads, self.threads)
-        batch, steps = BATCH * threads, []
+        batch, steps = self.batch * threads, []
         for first in range(0, self.tasks, batch):
             last = min(first + batch, self.tasks)
             head = 0, 0, first, last, settings

@@ -252,6 +252,7 @@ def backward(
             needs,
             lambda part, runs: backward(part, runs, needs, order=order, threads=count),
             count,
+            reads_image=needs.grid,
         )
     grad_image = None if like is None else zeros_for(like, arrays.sums)
     needed, shared = (needs.image, needs.grid and not plan.nearest), plan

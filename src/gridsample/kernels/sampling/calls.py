@@ -16,7 +16,7 @@ from gridsample.definitions.caches import cached_property
 from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
-from gridsample.kernels.run import Launch, entry
+from gridsample.kernels.run import BATCH, Launch, entry
 from gridsample.kernels.sampling.division import (
     DENSE,
     LINE_BYTES,
@@ -374,7 +374,10 @@ class Preparation:
         description, ranges = self.describe(), self.ranges()
         record = settings_of(len(self.rules), BODIES[self.operation].footprints)
         row = record.pack(**self.settings(description), ranges=ranges)
-        return Launch(program_for(description), row, len(ranges), self.scratch(description))
+        program, scratch = program_for(description), self.scratch(description)
+        # Of the tasks of a block, all but one may have nothing to do.
+        batch = BATCH * -(-self.blocks.near // max(1, self.blocks.far))
+        return Launch(program, row, len(ranges), scratch, batch=batch)
 
     def ranges(self) -> Array:
         """Divide the call into tasks."""

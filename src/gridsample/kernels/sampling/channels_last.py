@@ -31,7 +31,7 @@ LEAST = 8
 # The fewest samples for which only one of the two, the image or the samples, is copied.
 FEW = 1 << 12
 # The fewest taps for each pixel for which an image is copied, if they are read, and if they are
-# added to; and if they are added to planes that may stay in the cache (`division.planes_together`).
+# added to; and if they are added to planes that may stay in the cache (`division.fit_together`).
 TAPS_READ, TAPS_ADDED, TAPS_OF_SMALL = 64, 4, 16
 
 
@@ -123,6 +123,7 @@ def backward_channels_last(
     needs: Needs,
     compute: Callable[[Plan, Samples], Gradients],
     threads: int,
+    reads_image: bool = True,
 ) -> Gradients:
     """Compute gradients of planes as runs of channels, a few items at a time.
 
@@ -132,6 +133,7 @@ def backward_channels_last(
         needs: which gradients are needed.
         compute: computes them for a part.
         threads: the maximum number of threads.
+        reads_image: whether the pixels of the image are needed.
     """
     kind = gradient_layout(plan, layout_of(arrays.image)).layout[2]
     dtype = needs.dtype or kind
@@ -141,7 +143,7 @@ def backward_channels_last(
     for part, planes, runs in as_runs(plan, arrays):
         if runs.sums is not None:
             runs.sums[...] = 0
-        if needs.grid or arrays.weights is not None:  # otherwise, the image is not read
+        if reads_image:
             copy_channels(planes.image, runs.image, threads)
         copy_channels(planes.values, runs.values, threads)
         gradients = compute(part.plan, runs)

@@ -33,10 +33,14 @@ LINES, LINE_BYTES = 896, 64
 CACHE, SPARSE = 1 << 20, 64
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
-# The fewest planes for which points that are near each other are located once more, and the fewest
-# taps for which others are; and the most pixels for each point if points read every line of the
-# cache several times.
-FEW_PLANES, FEW_READ, DENSE = 4, 1 << 12, 8
+# The fewest planes of a block of which points are near each other.
+FEW_PLANES = 4
+# The fewest taps of a block of which points are far apart.
+FEW_READ = 1 << 12
+# The most pixels for each point at which points read every line of the cache several times.
+DENSE = 8
+# The most tasks of a call with blocks.
+MANY_TASKS = 1 << 12
 
 
 class Outputs(NamedTuple):
@@ -206,17 +210,21 @@ def divide(plan: Plan, outputs: Outputs, planes: int, blocks: Blocks, points: in
     else:
         step = even_step(columns, fair // cost, STRIP)
         parts = [(0, 1, x, min(x + step, columns)) for x in range(0, columns, step)]
+    far = blocks.far
+    tasks = -(-items // several) * len(parts) * -(-planes // far)
+    if tasks > MANY_TASKS:  # most of which may have nothing to do
+        far = blocks.near if blocks.near < planes else far * -(-tasks // MANY_TASKS)
     ranges = [
-        (n, min(n + several, items), *part, plane, min(plane + blocks.far, planes))
+        (n, min(n + several, items), *part, plane, min(plane + far, planes))
         for n in range(0, items, several)
-        for plane in range(0, planes, blocks.far)
+        for plane in range(0, planes, far)
         for part in parts
     ]
     return np.array(ranges, np.int64)
 
 
 def even_step(length: int, max_step: int, unit: int = 1) -> int:
-    """Return the length of parts of nearly the same length, which is at max_step ``max_step``.
+    """Return the length of parts of nearly the same length, which is at most ``max_step``.
 
     It is a multiple of a unit, and at least one.
     """

@@ -74,7 +74,7 @@ class Backward(Body):
         self.sums = Image(call.sums, call.sums_item, call.sums_planes)
         self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
         self.maps = description.points.grid_layout == AFFINE
-        # Whether the sums of points begin with what has been stored: 0, or sums of other blocks.
+        # Whether the sums of points begin with what is stored: partial sums of earlier blocks.
         self.resumes = description.points.in_blocks and not self.maps
         if self.maps:
             self.map_totals = Totals(function, 1, self.rank * (self.rank + 1), kind_of("float64"))
@@ -196,11 +196,15 @@ class Backward(Body):
 
     def store_gradient(self, group: Group, slopes: Sequence[Value]) -> None:
         """Store the gradient of the grid at the points of a group."""
-        if self.resumes:
-            # The sums of points that another strip has processed began with this strip's planes.
-            stored = self.points.vectors(group, self.call.gradient)
-            slopes = [group.fresh.select(*pair) for pair in zip(slopes, stored, strict=True)]
-        self.points.store_vectors(group, self.call.gradient, slopes)
+        if not self.resumes:
+            self.points.store_vectors(group, self.call.gradient, slopes)
+            return
+        # Other points belong to the strip before, perhaps of another thread: their sums began with
+        # what may already have included the planes of this block.
+        with self.function.when(group.fresh.all()):
+            self.points.store_vectors(group, self.call.gradient, slopes)
+        with self.function.when(~group.fresh.all(), rare=True):
+            self.points.store_fresh_vectors(group, self.call.gradient, slopes)
 
     def slopes_of(self, number: Value) -> list[Value]:
         """Return the grid's gradient at the points of a group."""

@@ -33,7 +33,7 @@ AFFINE, PROJECTIVE = "affine", "projective"
 
 # How many rows further the points are whose pixels are asked for.
 ROWS_AHEAD = 6
-# Points are far apart if neighbours are more than this part of the image's size apart: 1 / FAR.
+# Points are far apart if the distance of neighbours is more than 1 / FAR of the image's size.
 FAR = 16
 
 
@@ -360,6 +360,18 @@ class Points:
             numbers = self.function.spill(vector)
             for lane, begin in enumerate(begins):
                 memory.at(a).store(numbers.load(lane), begin)
+
+    def store_fresh_vectors(self, group: Group, memory: Pointer, vectors: Sequence[Value]) -> None:
+        """Write the vectors of the last points of a group, which no group before has."""
+        lanes, rank, function = self.lanes, self.rank, self.function
+        numbers = function.scratch(memory.kind, rank, lanes)
+        for k, mixed in enumerate(interleave(vectors)):
+            numbers.store(mixed, k * lanes, aligned=True)
+        one = function.constant(1, "int32", lanes)
+        begin = group.fresh.select(0, one).sum().to("int64") * rank
+        target = memory.at((group.item * self.call.points + group.point) * rank)
+        with function.loop(begin, lanes * rank) as loop:
+            target.store(numbers.load(loop.index), loop.index)
 
     def places_of_vectors(self, group: Group) -> list[Value]:
         """Return the place of each point's vector in such an array."""
