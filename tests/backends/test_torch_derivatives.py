@@ -236,3 +236,20 @@ def test_derivatives_past_the_degree_are_zero() -> None:
     assert (gather(image, grid, *options, [1, 1]) != 0).any()
     with pytest.raises(ValueError, match="order must hold a derivative order"):
         gather(image, grid, *options, [1])
+
+
+@pytest.mark.parametrize("image_last", [False, True])
+def test_upstream_values_may_be_strided(image_last: bool) -> None:
+    """As those behind `torch.stack` are, whose points are not evenly spaced."""
+    rng = cases.generator("strided upstream")
+    image = torch.from_numpy(rng.standard_normal((2, 9, 6, 5)))
+    if image_last:
+        image = image.movedim(1, -1).contiguous().movedim(-1, 1)
+    grid = torch.from_numpy(rng.uniform(-1.2, 1.2, (2, 40, 4, 2)))
+    upstream = torch.from_numpy(rng.standard_normal((2, 9, 40, 3, 4)))[:, :, :, 1]
+    leaves = image.requires_grad_(), grid.requires_grad_()
+    result = gridsample.grid_sample(*leaves)
+    strided = torch.autograd.grad(result, leaves, upstream, retain_graph=True)
+    expected = torch.autograd.grad(result, leaves, upstream.contiguous())
+    for actual, other in zip(strided, expected, strict=True):
+        torch.testing.assert_close(actual, other, rtol=1e-13, atol=1e-13)

@@ -37,6 +37,7 @@ from gridsample.definitions.options import Averaging, Options, checked, plan_of
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import Shape, check_shapes
 from gridsample.kernels import on_cpu
+from gridsample.kernels.memory import is_even_layout
 
 Maybe = Tensor | None
 Order = Sequence[int]
@@ -393,6 +394,8 @@ def run_backward(
     plan, order, threads = call.plan, call.order, count(options.threads)
     gradients: tuple[Maybe, Maybe] | None = None
     affine = plan.are_maps(points.shape)
+    if not is_even_layout(fast_path.layout_of(values)):
+        values = values.contiguous()  # once, and torch copies faster than NumPy
     if not affine and not options.fill_value and values.dtype == image.dtype:
         gradients = fast_path.backward(plan, order, values, image, points, needed, threads)
     if gradients is None:

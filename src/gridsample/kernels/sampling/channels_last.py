@@ -27,12 +27,15 @@ from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 Array = np.ndarray[Any, Any]
 
 # The fewest channels that are made neighbours.
-LEAST = 8
+MIN_CHANNELS = 8
 # The fewest samples for which only one of the two, the image or the samples, is copied.
 FEW = 1 << 12
 # The fewest taps for each pixel for which an image is copied, if they are read, and if they are
-# added to; and if they are added to planes that may stay in the cache (`division.fit_together`).
-TAPS_READ, TAPS_ADDED, TAPS_OF_SMALL = 64, 4, 16
+# added to.
+TAPS_READ, TAPS_ADDED = 16, 4
+# The fewest if these are read from planes of so many pixels, or two along each axis are added to
+# planes: such planes are processed in blocks, and stay in the cache (`division.Blocks`).
+TAPS_READ_IN_BLOCKS, LARGE, TAPS_ADDED_IN_BLOCKS = 64, 1 << 15, 16
 
 
 @functools.lru_cache(maxsize=256)
@@ -56,17 +59,20 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
     enough = numbers >= FEW or not (image_runs or values_run)
     pays = enough and numbers * values[2].itemsize <= LARGEST and values[2].itemsize <= 8
     if image_runs:
-        return pays and not plan.nearest and (many or plan.channels >= LEAST)
+        return pays and not plan.nearest and (many or plan.channels >= MIN_CHANNELS)
     pixels, taps = math.prod(plan.spatial), max(taps_of(plan), TAPS_ADDED)
-    small = not many and len(plan.spatial) < 3 and fit_together(plan, element(plan.real))
-    least = TAPS_READ if not adds else TAPS_OF_SMALL if small else TAPS_ADDED
+    if adds:
+        blocks = not many and len(plan.spatial) < 3 and fit_together(plan, element(plan.real))
+        min_taps = TAPS_ADDED_IN_BLOCKS if blocks else TAPS_ADDED
+    else:
+        min_taps = TAPS_READ_IN_BLOCKS if pixels >= LARGE else TAPS_READ
     return (
         pays
-        and plan.channels >= LEAST
+        and plan.channels >= MIN_CHANNELS
         and (many or adds)
         and image[2].itemsize <= 8
-        and min(plan.points, pixels) >= LEAST
-        and taps * plan.points >= least * pixels
+        and min(plan.points, pixels) >= MIN_CHANNELS
+        and taps * plan.points >= min_taps * pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST
     )
 
