@@ -14,7 +14,7 @@ import gridsample
 from gridsample.kernels.sampling import calls, division
 
 Array = np.ndarray[Any, Any]
-# The numbers of a cache so small that images of these tests do not fit.
+# The bytes of a cache so small that images of these tests do not fit.
 CACHE = 1 << 14
 # Fewer than those of which channels are made neighbours.
 PLANES = 7
@@ -41,13 +41,19 @@ def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int
     assert any(far < planes for planes, far in counts)
 
 
+def points(rng: np.random.Generator, out: tuple[int, ...], order: str) -> Array:
+    """Grids of two items, with points outside."""
+    grid = rng.uniform(-1.3, 1.3, (2, *out, 2))
+    if order == "near":
+        grid[..., 1] = np.sort(grid[..., 1].reshape(2, -1)).reshape(2, *out)
+    return grid
+
+
 def inputs(out: tuple[int, ...], order: str, dtype: str = "float64") -> tuple[Array, Array]:
     """Two images and their grids, with points outside and NaN."""
     rng = cases.generator("planes together", str(out))
     image = cases.pixels(rng, (2, PLANES, *SIZES[order]), dtype)
-    grid = rng.uniform(-1.3, 1.3, (2, *out, 2))
-    if order == "near":
-        grid[..., 1] = np.sort(grid[..., 1].reshape(2, -1)).reshape(2, *out)
+    grid = points(rng, out, order)
     grid[0].reshape(-1, 2)[7], grid[1].reshape(-1, 2)[-1] = np.nan, np.inf
     return image, grid
 
@@ -99,10 +105,7 @@ def test_gradients_are_those_of_single_planes(
 def test_second_derivatives_are_those_of_single_planes(out: tuple[int, ...], order: str) -> None:
     rng = cases.generator("planes together", "second", str(out))
     image = torch.from_numpy(rng.standard_normal((2, PLANES, *SIZES[order]))).requires_grad_()
-    points = rng.uniform(-1.3, 1.3, (2, *out, 2))
-    if order == "near":
-        points[..., 1] = np.sort(points[..., 1].reshape(2, -1)).reshape(2, *out)
-    grid = torch.from_numpy(points).requires_grad_()
+    grid = torch.from_numpy(points(rng, out, order)).requires_grad_()
     values = torch.from_numpy(rng.standard_normal((2, PLANES, *out))).requires_grad_()
     others = [torch.from_numpy(rng.standard_normal(t.shape)) for t in (image, grid)]
 
