@@ -14,6 +14,7 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,15 @@ def addresses_of(arrays: Iterable[Array | None]) -> list[int]:
 def layout_of(array: Array) -> Layout:
     """Return the layout of an array: everything about it except its address."""
     return array.shape, array.strides, array.dtype
+
+
+def array_at(address: int, layout: Layout) -> Array:
+    """View memory as an array of some layout, for as long as the memory's owner lives."""
+    shape, strides, dtype = layout
+    kind = f"|V{dtype.itemsize}"  # the interface knows no bfloat16
+    interface = {"version": 3, "data": (address, False), "shape": shape, "strides": strides}
+    memory = SimpleNamespace(__array_interface__={**interface, "typestr": kind})
+    return np.asarray(memory).view(dtype)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -33,6 +33,7 @@ from gridsample.kernels.memory import (
 )
 from gridsample.kernels.run import Ready
 from gridsample.kernels.sampling import antialiasing
+from gridsample.kernels.sampling.antialiasing import ReadyFootprints
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
@@ -141,7 +142,9 @@ def gather_footprints(
     image, grid = readable(plan, image, count), readable_points(plan, grid)
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
     numbers = fills_of_planes(plan, (), image.dtype, fill, None)
-    shrinks = antialiasing.gather(plan, image, grid, target, numbers, fill is not None, count)
+    layouts = layout_of(image), layout_of(grid), layout_of(target)
+    ready = ReadyFootprints.of(plan, Sweep(*layouts, fill is not None), numbers, count)
+    shrinks = ready.run(*addresses_of((image, grid, target)))
     if target is not out:
         out[...] = target
     return shrinks or not plan.nearest or image.dtype.kind not in "iu"
@@ -156,14 +159,19 @@ def ready_gather(
     out: Layout,
     threads: int,
     means: Averaging | None = None,
-) -> Ready | None:
+) -> Ready | ReadyFootprints | None:
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed.
 
     It takes the addresses of the image, the grid and the output.
     """
     ready = are_readable(plan, grid) and is_readable(plan, image) and is_even_layout(out)
-    if not ready or plan.vanishes(order) or plan.footprint is not None:
+    if not ready or plan.vanishes(order):
         return None
+    if plan.footprint is not None:
+        if plan.nearest and image[2].kind in "iu":
+            return None  # see `gather_footprints`
+        numbers = fills_of_planes(plan, (), image[2], None, None)
+        return ReadyFootprints.of(plan, Sweep(image, grid, out, False), numbers, threads)
     special = None if means is None else Averages(means)
     if pays_channels_last(plan, image, out, False) or (means and means.returns_weights):
         return None

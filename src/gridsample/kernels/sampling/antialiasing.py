@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of, as_float, layout_of
-from gridsample.kernels.run import Launch
+from gridsample.kernels.memory import address_of, addresses_of, array_at, as_float, layout_of
+from gridsample.kernels.run import Ready
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.division import Sweep
 from gridsample.kernels.sampling.halving import Halves
@@ -27,45 +27,66 @@ from gridsample.kernels.sampling.programs.footprints import SHRINKS
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array | None]
 
+# The bits of a report that stand for the levels of halved images: all between 0 and SHRINKS.
+LEVELS = (1 << SHRINKS) - 2
 # Numbers of a gradient that sides are added to at a time.
 BAND = 1 << 16
 
 
-def gather(
-    plan: Plan,
-    image: Array,
-    grid: Array,
-    out: Array,
-    numbers: tuple[Array, ...],
-    filled: bool,
-    threads: int,
-) -> bool:
-    """Sample an image over the footprints of a grid or of affine maps.
+class ReadyFootprints(NamedTuple):
+    """A prepared call of gather over footprints, which only needs the addresses of arrays.
 
-    Args:
+    Attributes:
         plan: the plan.
-        image: the image, which programs can read.
-        grid: the grid or the maps, which programs can read.
-        out: the results, which programs can write.
+        sweep: what is read and written.
         numbers: the numbers of each plane outside the image.
-        filled: whether there is a fill value.
         threads: the maximum number of threads.
-
-    Returns:
-        Whether any point has more than one sample.
+        first: the sweep over the points that are sampled in the image itself.
+        tasks: its tasks.
     """
-    assert plan.footprint is not None
 
-    def run_level(level: int, image: Array) -> int:
-        sweep = Sweep(layout_of(image), layout_of(grid), layout_of(out), filled)
-        launch = prepare_gather(plan, (0,) * len(plan.spatial), sweep, level)
-        return run_reporting(launch, (image, grid, out, *numbers), threads)
+    plan: Plan
+    sweep: Sweep
+    numbers: tuple[Array, ...]
+    threads: int
+    first: Ready
+    tasks: int
 
-    used = run_level(plan.footprint.level or 0, image)
-    halves = halves_for(plan, used, threads)
-    for level, smaller in halves.of(image):
-        run_level(level, smaller)
-    return bool(halves.used) or bool(used >> SHRINKS)
+    @classmethod
+    def of(
+        cls, plan: Plan, sweep: Sweep, numbers: tuple[Array, ...], threads: int
+    ) -> ReadyFootprints:
+        """Prepare a call whose image and points programs can read."""
+        assert plan.footprint is not None
+        launch = prepare_gather(plan, zero_order(plan), sweep, plan.footprint.level or 0)
+        return cls(plan, sweep, numbers, threads, launch.ready(threads), launch.tasks)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what is kept."""
+        return self.first.nbytes + sum([numbers.nbytes for numbers in self.numbers])
+
+    def run(self, image: int, grid: int, out: int) -> bool:
+        """Sample an image at some address; return whether any point has more than one sample."""
+        others = grid, out, *addresses_of(self.numbers)
+        used = run_reporting(self.first, self.tasks, (image, *others))
+        if used & LEVELS:
+            self.sample_halves(used, array_at(image, self.sweep.image), others)
+        return bool(used & LEVELS) or bool(used >> SHRINKS)
+
+    def sample_halves(self, used: int, image: Array, others: tuple[int, ...]) -> None:
+        """Sample the points that belong to halved images."""
+        plan, order, threads = self.plan, zero_order(self.plan), self.threads
+        for level, smaller in halves_for(plan, used, threads).of(image):
+            sweep = self.sweep._replace(image=layout_of(smaller))
+            launch = prepare_gather(plan, order, sweep, level)
+            ready = launch.ready(threads)
+            run_reporting(ready, launch.tasks, (address_of(smaller), *others))
+
+
+def zero_order(plan: Plan) -> tuple[int, ...]:
+    """Return the orders of samples that are not derivatives."""
+    return (0,) * len(plan.spatial)
 
 
 def halves_for(plan: Plan, used: int, threads: int) -> Halves:
@@ -75,10 +96,10 @@ def halves_for(plan: Plan, used: int, threads: int) -> Halves:
     return Halves(tuple(level.spatial for level in pyramid), levels, plan.real, threads)
 
 
-def run_reporting(launch: Launch, arrays: Iterable[Array | None], threads: int) -> int:
+def run_reporting(ready: Ready, tasks: int, addresses: Sequence[int]) -> int:
     """Run a program over footprints on arrays; return the bits that its tasks report."""
-    report = np.zeros(launch.tasks, np.int64)
-    launch.run(addresses_of((*arrays, report)), threads)
+    report = np.zeros(tasks, np.int64)
+    ready.run(*addresses, address_of(report))
     return int(np.bitwise_or.reduce(report))
 
 
@@ -129,7 +150,8 @@ def sweep_level(operation: str, plan: Plan, level: int, sweep: Sweep, arrays: Ar
     assert image is not None
     sweep, order = sweep._replace(image=layout_of(image)), (0,) * len(plan.spatial)
     for launch in prepare_derivatives(operation, plan, order, sweep, level):
-        used |= run_reporting(launch, arrays.values(), sweep.threads)
+        ready = launch.ready(sweep.threads)
+        used |= run_reporting(ready, launch.tasks, addresses_of(arrays.values()))
     return used
 
 

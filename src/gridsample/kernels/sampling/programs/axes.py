@@ -141,12 +141,15 @@ class AxisPosition(NamedTuple):
         outside: whether the position is so far outside that the result is the fill value, or None
             if no position is.
         slope: d position / d coordinate, with the sign of the fold.
+        interior: whether the program knows that there is a pixel, or more, on either side of the
+            position's two neighbours.
     """
 
     position: Value
     valid: Value
     outside: Value | None
     slope: Value
+    interior: bool = False
 
 
 class Tap(NamedTuple):
@@ -237,8 +240,10 @@ class Axis:
 
     # Positions ------------------------------------------------------------------------------------
 
-    def locate(self, coordinate: Value) -> AxisPosition:
-        """Convert coordinates to positions."""
+    def locate(self, coordinate: Value, interior: bool = False) -> AxisPosition:
+        """Convert coordinates to positions; all are ``interior`` if that is known."""
+        if interior:
+            return self.locate_interior(coordinate)
         rule, last = self.rule, self.last
         # Here, products and sums may be fused, which PyTorch does as well: at a pixel's centre,
         # rounding decides which neighbour is the next.  In `exactly`, they are not.
@@ -259,6 +264,25 @@ class Axis:
             else:
                 position, sign = self.folded(position)
         return AxisPosition(position, valid, outside, self.pixels_per_unit() * sign)
+
+    def locate_interior(self, coordinate: Value) -> AxisPosition:
+        """Convert coordinates to positions that are known to be interior: nothing is folded."""
+        lanes = self.function.lanes
+        position, slope = self.unnormalize(coordinate), self.pixels_per_unit()
+        if self.rule.folds and self.rule.edge:  # folding rounds; see `fold_if_outside`
+            with self.function.exactly():
+                position, sign = self.folded(position)
+            slope = slope * sign
+        outside = None
+        if self.rule.margin is not None or self.notes_missed:
+            outside = self.function.constant(False, "bool", lanes)
+        valid = self.function.constant(True, "bool", lanes)
+        return AxisPosition(position, valid, outside, slope, interior=True)
+
+    def are_interior(self, lowest: Value, highest: Value) -> Value:
+        """Whether all coordinates between two are interior, for each point."""
+        lower, upper = self.unnormalize(lowest), self.unnormalize(highest)
+        return (lower >= 1.0) & (upper <= self.last - 1.0)
 
     def fold_if_outside(self, position: Value) -> tuple[Value, Value]:
         """Fold or confine positions, unless all of a group are inside, where that changes no bit.
@@ -416,8 +440,11 @@ class Axis:
         weight_offset = None if weight_stride is None else weight_stride * tap.number
         return tap._replace(offset=self.stride * tap.number, pixel_weight_offset=weight_offset)
 
-    def pair_at(self, position: Value) -> Pair:
+    def pair_at(self, located: AxisPosition) -> Pair:
         """Return two pixels, both in the image, that are next to positions."""
+        position = located.position
+        if located.interior:
+            return self.interior_pair(position)
         if self.rule.mirrors_pairs:
             return self.mirrored_pair(position)
         base = position.floor()
@@ -428,6 +455,17 @@ class Axis:
             if self.rule.single:
                 between = between & (self.last > 0.0)  # there is no second pixel
         return Pair(pixel.to(self.offset_kind), position - pixel, between, None)
+
+    def interior_pair(self, position: Value) -> Pair:
+        """Return the two neighbours of interior positions."""
+        rule, lanes, pixel = self.rule, self.function.lanes, position.floor()
+        mirrors = rule.mirrors_pairs
+        between = sign = None
+        if rule.edge if mirrors else rule.may_drop:
+            between = self.function.constant(True, "bool", lanes)
+        if mirrors:
+            sign = position.like(1.0)
+        return Pair(pixel.to(self.offset_kind), position - pixel, between, sign)
 
     def mirrored_pair(self, position: Value) -> Pair:
         """Mirror the two neighbours of positions into the image.

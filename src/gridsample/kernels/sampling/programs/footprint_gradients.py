@@ -63,10 +63,11 @@ class FootprintBackward(SumsOverFootprints, Backward):
             self.store_slopes(group, footprint, samples)
 
     def state_of_sample(
-        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value
+        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value, interior: bool
     ) -> State:
         """Return the state of a sample; one that does not exist is not valid."""
-        state = self.state_at(at_fractions(footprint.base, footprint.sides, fractions), group)
+        coordinates = at_fractions(footprint.base, footprint.sides, fractions)
+        state = self.state_at(coordinates, group, interior)
         return state._replace(valid=state.valid & ~waits, fractions=tuple(fractions))
 
     def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
@@ -151,10 +152,10 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
         super().process(group, footprint, samples, part)
 
     def state_of_sample(
-        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value
+        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value, interior: bool
     ) -> State:
         """Return the state of a sample, and its direction."""
-        state = super().state_of_sample(group, footprint, fractions, waits)
+        state = super().state_of_sample(group, footprint, fractions, waits, interior)
         return state._replace(tangents=tuple(at_fractions(*self.directions, fractions)))
 
     def store_planes(self, group: Group, footprint: Footprint, planes: Span) -> None:

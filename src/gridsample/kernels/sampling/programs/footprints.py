@@ -322,24 +322,43 @@ class OverFootprints(Body):
     ) -> Vectors:
         """Save the states of the samples of some rounds; return the numbers of the next sample."""
         inverse = [1.0 / count for count in footprint.counts]
-        with self.function.loop(*samples, carry=numbers) as sample:
-            waits = sample.index.to(self.function.real) >= footprint.total
-            # A point that waits repeats its samples.
-            with self.function.exactly():
-                fractions = [
-                    (number + 0.5) * by - 0.5
-                    for number, by in zip(sample.carried, inverse, strict=True)
-                ]
-            state = self.state_of_sample(group, footprint, fractions, waits)
-            self.states.save(sample.index - samples[0], state)
-            sample.carry(*next_numbers(sample.carried, footprint.counts))
-        return sample.carried
+
+        def locate(interior: bool) -> Vectors:
+            with self.function.loop(*samples, carry=numbers) as sample:
+                waits = sample.index.to(self.function.real) >= footprint.total
+                # A point that waits repeats its samples.
+                with self.function.exactly():
+                    fractions = [
+                        (number + 0.5) * by - 0.5
+                        for number, by in zip(sample.carried, inverse, strict=True)
+                    ]
+                state = self.state_of_sample(group, footprint, fractions, waits, interior)
+                self.states.save(sample.index - samples[0], state)
+                sample.carry(*next_numbers(sample.carried, footprint.counts))
+            return sample.carried
+
+        interior = self.are_interior(footprint).all()
+        carried: Vectors = self.function.choose(
+            interior, lambda: locate(True), lambda: locate(False), likely=True
+        )
+        return carried
+
+    def are_interior(self, footprint: Footprint) -> Value:
+        """Whether all samples of each point are known to be interior; see `Axis.locate`."""
+        conditions = list[Value]()
+        for axis, base, *along in zip(
+            self.sampler.axes, footprint.base, *footprint.sides, strict=True
+        ):
+            reach = functools.reduce(operator.add, [side.abs() for side in along]) * 0.5
+            conditions.append(axis.are_interior(base - reach, base + reach))
+        return functools.reduce(operator.and_, conditions)
 
     def state_of_sample(
-        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value
+        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value, interior: bool
     ) -> State:
         """Return the state of a sample at some fractions of the sides, from -1/2 to 1/2."""
-        return self.sampler.locate(at_fractions(footprint.base, footprint.sides, fractions), group)
+        coordinates = at_fractions(footprint.base, footprint.sides, fractions)
+        return self.sampler.locate(coordinates, group, interior)
 
     def first_numbers(self) -> Vectors:
         """Return the numbers of the first sample along the sides."""

@@ -118,9 +118,9 @@ class Backward(Body):
             elif self.need_grid:
                 self.totals.clear(number)
 
-    def state_at(self, coordinates: Sequence[Value], group: Group) -> State:
+    def state_at(self, coordinates: Sequence[Value], group: Group, interior: bool = False) -> State:
         """Convert the coordinates of a group to its state."""
-        state = self.sampler.locate(coordinates, group)
+        state = self.sampler.locate(coordinates, group, interior)
         if state.outside is None:
             return state
         return state._replace(valid=state.valid & ~state.outside, outside=None)

@@ -234,9 +234,9 @@ class Sampler:
 
     # First step -----------------------------------------------------------------------------------
 
-    def locate(self, coordinates: Sequence[Value], group: Group) -> State:
-        """Convert the coordinates of a group to its state."""
-        located = [axis.locate(x) for axis, x in zip(self.axes, coordinates, strict=True)]
+    def locate(self, coordinates: Sequence[Value], group: Group, interior: bool = False) -> State:
+        """Convert the coordinates of a group to its state; see `Axis.locate`."""
+        located = [axis.locate(x, interior) for axis, x in zip(self.axes, coordinates, strict=True)]
         valid = functools.reduce(operator.and_, [along.valid for along in located])
         outside = [along.outside for along in located if along.outside is not None]
         state = State(valid, functools.reduce(operator.or_, outside) if outside else None)
@@ -271,9 +271,7 @@ class Sampler:
 
         A cell has a pixel and its neighbour along each axis, both in the image.
         """
-        pairs = [
-            axis.pair_at(along.position) for axis, along in zip(self.axes, located, strict=True)
-        ]
+        pairs = [axis.pair_at(along) for axis, along in zip(self.axes, located, strict=True)]
         slopes, between = [*state.slopes], None
         for a, (axis, pair) in enumerate(zip(self.axes, pairs, strict=True)):
             if slopes and pair.sign is not None:
