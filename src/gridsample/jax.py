@@ -43,7 +43,7 @@ from gridsample.definitions.methods import lanczos
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
 from gridsample.ndimage.axes import resized_positions, sample_separably
-from gridsample.ndimage.matrices import transform_affine
+from gridsample.ndimage.maps import transform_affine
 from gridsample.ndimage.modes import Mode, Spline
 from gridsample.ndimage.positions import transform_plain
 from gridsample.ops.resizing import plan_resizing

@@ -66,6 +66,7 @@ class TestEveryModeAndOrder:
         agree("affine_transform", image, matrix, rng.normal(size=rank), **options)
         agree("affine_transform", image, rng.normal(size=rank), 0.3, **options)
 
+    @pytest.mark.usefixtures("both_ways")
     def test_zoom_and_shift(self, image, options):
         agree("zoom", image, 1.7, **options)
         agree("zoom", image, 0.6, **options)

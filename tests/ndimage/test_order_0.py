@@ -17,6 +17,7 @@ CALLS = {
 }
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("cval", [5, 300.7, -3.5, np.nan])
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16"])
 @pytest.mark.parametrize("name", CALLS)
@@ -29,6 +30,7 @@ def test_numbers_outside_need_not_be_of_the_images_dtype(name, dtype, cval):
         np.testing.assert_array_equal(result, expected, strict=True)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_numbers_outside_saturate():
     image = np.full((2, 2), 7, np.uint8)
     for cval, number in ((300.7, 255), (-1, 0), (2.5, 3)):
@@ -36,6 +38,7 @@ def test_numbers_outside_saturate():
         np.testing.assert_array_equal(result, [[number, number], [number, 7]])
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("mode", ["constant", "nearest", "grid-constant", "grid-wrap", "mirror"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_pixels_are_copied_along_every_axis(shape, mode):
@@ -57,6 +60,7 @@ def test_pixels_are_copied_along_every_axis(shape, mode):
         np.testing.assert_array_equal(mine, theirs, strict=True)
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "float32", "float64", "complex64"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_copies_have_the_bits_of_pixels(shape, dtype):
@@ -73,6 +77,7 @@ def test_copies_have_the_bits_of_pixels(shape, dtype):
     assert result.tobytes() == expected.tobytes()
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_numbers_outside_of_any_size():
     image = np.full((2, 2), 7, np.uint8)
     for cval in (2**64, 10**30, -(10**30), np.inf):
@@ -87,6 +92,7 @@ def test_numbers_outside_of_any_size():
         ndimage.shift(image, 1, order=0, cval=1 + 1j)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_numbers_outside_are_filtered_like_pixels():
     image = cases.pixels(cases.generator("filtered"), (9, 8), "uint8")
     options = {"order": 3, "mode": "grid-constant", "cval": 300.7, "output": float}
@@ -95,6 +101,7 @@ def test_numbers_outside_are_filtered_like_pixels():
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64"])
 @pytest.mark.parametrize("pixels", ["float16", "float32", "float64"])
 def test_pixels_are_rounded_and_saturate(pixels, dtype):
@@ -109,6 +116,7 @@ def test_pixels_are_rounded_and_saturate(pixels, dtype):
     np.testing.assert_allclose(result.astype(float), expected, rtol=1e-15)
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_outputs_that_are_read_only_remain():
     output = np.zeros((200, 200))
     output.flags.writeable = False
@@ -120,6 +128,7 @@ def test_outputs_that_are_read_only_remain():
     assert not output.any()
 
 
+@pytest.mark.usefixtures("both_ways")
 def test_an_output_may_be_a_view_of_the_image():
     memory = np.arange(48.0).reshape(6, 8)
     expected = scipy_ndimage.shift(memory.copy(), (1, 2), order=0)

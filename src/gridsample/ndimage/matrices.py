@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import Positions
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -23,11 +22,10 @@ from gridsample.ndimage.arrays import (
     store,
 )
 from gridsample.ndimage.axes import sample_separably
-from gridsample.ndimage.modes import Spline, spline_of
-from gridsample.ndimage.positions import any_tie, as_channel, transform
-from gridsample.ndimage.prefilter import prepared
+from gridsample.ndimage.maps import transform_affine
+from gridsample.ndimage.modes import spline_of
+from gridsample.ndimage.positions import as_channel
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
-from gridsample.ops.affine import affine_sample
 
 
 def affine_transform(
@@ -174,48 +172,6 @@ def rotate(
     values = transform_affine(flat, *affine)
     values = backend.permute(values.reshape(*values.shape[:2], *moved.shape[2:]), back)
     return restored(store(values, result), input)
-
-
-def transform_affine(
-    image: Any,
-    matrix: Any,
-    offset: Sequence[Any],
-    shape: tuple[int, ...],
-    spline: Spline,
-    output: Any = None,
-) -> Any:
-    """Sample an image at matrix @ index + offset; positions are computed as they are sampled."""
-    rank, is_host = image.ndim - 1, backend_of(image=image).is_host
-    finite = is_host and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
-    fused = finite and len(shape) == rank and not spline.mode.fold
-    positions, empty = linear_positions(matrix, offset, shape), 0 in image.shape or 0 in shape
-    if not fused or empty or any_tie(positions, shape, image.shape[:rank], spline):
-        return transform(image, positions, shape, spline, output, finite)
-    keeps_dtype = output is not None and output.dtype == image.dtype
-    source = prepared(image, range(rank), spline, keeps_dtype)
-    theta = np.column_stack([matrix[::-1, ::-1], spline.padded(np.array(offset)[::-1])])
-    size, options = (1, image.shape[-1], *shape), {**spline.options, **spline.outside}
-    options |= {"coords": "pixel", "channel_axis": -1}
-    return affine_sample(source[np.newaxis], theta[np.newaxis], size, **options)[0]
-
-
-def linear_positions(matrix: Any, offset: Any, shape: Sequence[int]) -> Positions:
-    """Compute matrix @ index + offset for rows of the output, summed in the same order as SciPy.
-
-    The order matters because the last bit can decide whether a position at an edge is outside.
-    """
-    rank = len(shape)
-    sizes = [tuple(-1 if k == axis else 1 for k in range(rank)) for axis in range(rank)]
-    steps = [np.arange(n).reshape(size) for n, size in zip(shape, sizes, strict=True)]
-    steps = [as_like(step, matrix) for step in steps]
-    inner = [[row[k] * steps[k] for k in range(1, rank)] for row in matrix]
-
-    def positions(first: int, last: int) -> list[Any]:
-        rows = steps[0][first:last]
-        starts = [o + row[0] * rows for row, o in zip(matrix, offset, strict=True)]
-        return [sum(terms, start) for start, terms in zip(starts, inner, strict=True)]
-
-    return positions
 
 
 def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[Any, Any]:

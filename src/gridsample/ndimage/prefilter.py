@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.definitions.splines import extension
+from gridsample.ndimage import arrays
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -105,16 +106,19 @@ def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool 
     pixels = padded(in_working_type(image, spline, keeps_dtype), axes, spline)
     if not spline.filters:
         return pixels
-    filter_axes = functools.partial(
-        coefficients, order=spline.order, boundary=spline.mode.prefilter
-    )
-    fresh = backend_of(input=pixels).is_host and not np.may_share_memory(pixels, image)
-    bands_of = {axis: bands(pixels.shape, axis) for axis in axes}
-    if not fresh or all(len(parts) == 1 for parts in bands_of.values()):
-        return filter_axes(pixels, axes=tuple(axes))
-    for axis, parts in bands_of.items():
-        for band in parts:
-            pixels[band] = filter_axes(pixels[band], axes=(axis,))
+    backend, order, boundary = backend_of(input=pixels), spline.order, spline.mode.prefilter
+    if not backend.is_host:
+        return coefficients(pixels, order, boundary, tuple(axes))
+
+    def filtered(part: Any, along: Sequence[int]) -> Any:
+        extended = [extension(boundary, False)] * len(along)
+        return backend.prefilter(part, order, extended, along, False, None)
+
+    if pixels.size <= arrays.BAND or np.may_share_memory(pixels, image):
+        return filtered(pixels, axes)
+    for axis in axes:
+        for band in bands(pixels.shape, axis):
+            pixels[band] = filtered(pixels[band], (axis,))
     return pixels
 
 
