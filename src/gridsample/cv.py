@@ -141,16 +141,22 @@ def name_of(constant: Any, names: dict[int, str], argument: str) -> str:
         raise ValueError(f"{argument} is not known: {constant!r}; accepted: {values}") from None
 
 
-def border_values(value: Any, channels: int) -> Array | int:
-    """Return a number for each channel: OpenCV's scalar, padded to four by 0, and repeated."""
+def border_values(value: Any, channels: int) -> tuple[float, ...] | int:
+    """Return a number for each channel: OpenCV's scalar, padded to four by 0, and repeated.
+
+    If all are 0, return 0.
+    """
     if type(value) is int and value == 0:
-        return 0
-    check_constant(borderValue=value)
-    numbers = np.atleast_1d(as_array(value, "borderValue"))
-    if numbers.ndim != 1 or len(numbers) > 4:  # before a copy, which may not fit into memory
-        raise ValueError(f"borderValue must be a number or up to four, got {value!r}")
-    numbers = as_reals(numbers, "borderValue")
-    return np.resize(np.pad(numbers, (0, 4 - len(numbers))), channels)
+        return 0  # the usual case, checked first
+    entries = value if type(value) in (tuple, list) else (value,)
+    if not all([type(entry) in (int, float) for entry in entries]) or len(entries) > 4:
+        check_constant(borderValue=value)
+        numbers = np.atleast_1d(as_array(value, "borderValue"))
+        if numbers.ndim != 1 or len(numbers) > 4:  # before a copy, which may not fit into memory
+            raise ValueError(f"borderValue must be a number or up to four, got {value!r}")
+        entries = as_reals(numbers, "borderValue").tolist()
+    padded = [float(entry) for entry in entries] + [0.0] * 3
+    return tuple([padded[c % 4] for c in range(channels)]) if any(padded) else 0
 
 
 def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], is_read: bool) -> Array:

@@ -200,9 +200,19 @@ class Backend(Protocol):
         """
         return None
 
-    def fast_path(self, image: Any, grid: Any, options: Options, check: Callable[..., bool]) -> Any:
-        """Compute a plain `grid_sample` by a shortcut, as `repeat` does, or return None."""
-        return self.repeat(image, grid, options, check)
+    def fast_path(
+        self,
+        image: Any,
+        grid: Any,
+        options: Options,
+        check: Callable[..., bool],
+        out: Any = None,
+    ) -> Any:
+        """Compute a plain `grid_sample` by a shortcut, as `repeat` does, or return None.
+
+        ``out`` is an array for the result, or None.
+        """
+        return None if out is not None else self.repeat(image, grid, options, check)
 
     def fast_affine(self, image: Any, maps: Any, out: Shape, options: Options) -> Any:
         """Sample under maps to outputs of a spatial shape by a shortcut; None if there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import address_of, converted, layout_of
+from gridsample.kernels.memory import address_of, addresses_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
 
 Array = np.ndarray[Any, Any]
@@ -51,6 +51,41 @@ def resolve(
     return checked_options._replace(plan=plan)
 
 
+class PreparedCall(NamedTuple):
+    """Sampling of arrays of certain layouts, by one run of a kernel.
+
+    Attributes:
+        run: takes the image, the points, options with the fill value, and an array for the result,
+            or None; returns the result.
+        shape: the shape of the result, which is in C order.
+        dtype: its dtype.
+    """
+
+    run: Callable[[Array, Array, Options, Array | None], Array]
+    shape: Shape
+    dtype: DType
+
+    def stores_into(self, out: Array, *inputs: Array) -> bool:
+        """Whether results can be stored in an array, which shares no memory with the inputs."""
+        fits = type(out) is np.ndarray and out.shape == self.shape and out.dtype == self.dtype
+        flags = out.flags
+        return (
+            fits
+            and flags.c_contiguous
+            and flags.writeable
+            and not any([np.may_share_memory(out, array) for array in inputs])
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def fills_of_planes(
+    plan: Plan, order: Shape, dtype: DType, fill: tuple[Any, ...]
+) -> tuple[Array, ...]:
+    """Return the values of each plane outside the image for a fill, as kernels take them."""
+    numbers = on_cpu().fills_of_planes(plan, order, dtype, fill_of_channels(fill, plan), None)
+    return tuple(numbers)
+
+
 @functools.lru_cache(maxsize=512, typed=True)
 def prepared(
     image: Shape,
@@ -60,8 +95,9 @@ def prepared(
     points_strides: Shape,
     points_type: DType,
     size: Shape | None,
+    filled: bool,
     *options: Any,
-) -> Callable[[Array, Array], Array] | None:
+) -> PreparedCall | None:
     """Prepare sampling for arrays of these layouts; None if it is not one run of a kernel.
 
     Points are a grid or, if there is a ``size``, maps to outputs of this spatial shape.
@@ -78,15 +114,23 @@ def prepared(
         layout = moved(image), moved(image_strides), image_type
     out = layout_of(empty(plan.shape, plan.dtype, last))
     places, threads = (points, points_strides, points_type), resolved.threads or pool.cores()
-    ready = on_cpu().ready_gather(plan, resolved.order, layout, places, out, threads)
+    order, dtype = tuple(resolved.order), plan.dtype
+    ready = on_cpu().ready_gather(plan, order, layout, places, out, threads, filled=filled)
+    if ready is None:
+        return None
     shape = (plan.shape[0], *plan.shape[2:], plan.shape[1]) if last else plan.shape
+    sample = ready.run
 
-    def run(image: Array, points: Array) -> Array:
-        result = np.empty(shape, plan.dtype)
-        ready.run(address_of(image), address_of(points), address_of(result))
+    def run(image: Array, points: Array, given: Options, out: Array | None) -> Array:
+        result = np.empty(shape, dtype) if out is None else out
+        numbers: list[int] = []
+        if filled:
+            fill = fill_numbers(given, plan.filled, image.dtype, plan.channels)
+            numbers = addresses_of(fills_of_planes(plan, order, image.dtype, fill))
+        sample(address_of(image), address_of(points), address_of(result), *numbers)
         return result
 
-    return run if ready is not None else None
+    return PreparedCall(run, shape, dtype)
 
 
 def moved(numbers: Shape) -> Shape:
@@ -241,29 +285,38 @@ class NumPy(Backend):
         fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
         return resolved._replace(fill_value=fill) if fill else resolved
 
-    def repeat(
-        self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
+    def fast_path(
+        self,
+        image: Any,
+        grid: Any,
+        options: Options,
+        check: Callable[..., bool],
+        out: Array | None = None,
     ) -> Array | None:
         """Sample arrays by a prepared call; None if there is none."""
         call = self.prepared_call(image, grid, None, options)
-        if call is None:
+        if call is None or not (out is None or call.stores_into(out, image, grid)):
             return None
         check(self, image, grid, options)
-        return call(image, grid)
+        return call.run(image, grid, options, out)
+
+    repeat = fast_path
 
     def fast_affine(self, image: Any, maps: Any, out: Shape, options: Options) -> Array | None:
         """Sample arrays under maps by a prepared call; None if there is none."""
         call = self.prepared_call(image, maps, out, options)
-        return None if call is None else call(image, maps)
+        return None if call is None else call.run(image, maps, options, None)
 
     def prepared_call(
         self, image: Any, points: Any, size: Shape | None, options: Options
-    ) -> Callable[[Array, Array], Array] | None:
+    ) -> PreparedCall | None:
         """Return the prepared call for these arrays; None if there is none."""
-        if not (type(image) is type(points) is np.ndarray and options.has_no_fill()):
+        if not type(image) is type(points) is np.ndarray:
             return None
+        filled = not options.has_no_fill()
+        options = options._replace(fill_value=0) if filled else options
         try:
-            return prepared(*layout_of(image), *layout_of(points), size, *options)
+            return prepared(*layout_of(image), *layout_of(points), size, filled, *options)
         except TypeError:  # an option is a list, or wrong
             return None
 

@@ -96,7 +96,7 @@ class Options(NamedTuple):
 
     def has_no_fill(self) -> bool:
         """Whether the fill value is the usual 0; others may be 0, too, but that is not obvious."""
-        return type(self.fill_value) is int and not self.fill_value
+        return type(self.fill_value) in (int, float) and not self.fill_value
 
     def linear(self) -> Options:
         """Return a copy without the fill value, so that sampling is linear in the image."""

@@ -91,11 +91,6 @@ class Spline(NamedTuple):
         return width if self.filters and self.mode.pad else 0
 
     @property
-    def fill(self) -> Any:
-        """The value outside, as an option of `grid_sample`, which looks no further at the int 0."""
-        return self.cval or 0
-
-    @property
     def options(self) -> dict[str, Any]:
         """The options of `grid_sample`.
 
@@ -108,13 +103,13 @@ class Spline(NamedTuple):
             "padding_mode": "reflection" if mirrors and self.order == 0 else boundary,
             "align_corners": boundary == "mirror",
             "prefilter": False,
-            **({"fill_value": self.fill} if self.mode.boundary == "constant" else {}),
+            **({"fill_value": self.cval} if self.mode.boundary == "constant" else {}),
         }
 
     @property
     def outside(self) -> dict[str, Any]:
         """Further options of `grid_sample`, if positions outside give ``cval``."""
-        return {"fill_value": self.fill, "extrapolate": False} if self.mode.fills else {}
+        return {"fill_value": self.cval, "extrapolate": False} if self.mode.fills else {}
 
     def suits(self, image: Any) -> bool:
         """Whether an image's integer dtype can represent ``cval``, or the mode does not need it."""

@@ -215,8 +215,8 @@ def grid_sample(
     backend = backend_of(**arrays)
     masked = check_flag(return_mask, "return_mask")
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
-    if rule is None and out is None and not masked:
-        shortcut = backend.fast_path(input, grid, options, check_use)
+    if rule is None and not masked:
+        shortcut = backend.fast_path(input, grid, options, check_use, out)
         if shortcut is not None:
             return shortcut
     check_use(backend, input, grid, options)
@@ -389,7 +389,7 @@ def sample_at_pixels(
     chosen = chosen.changed(wide=True) if wide else chosen
     arrays = {"input": image, "grid": grid}
     backend = backend_of(**arrays)
-    shortcut = None if out is not None else backend.fast_path(image, grid, chosen, no_check)
+    shortcut = backend.fast_path(image, grid, chosen, no_check, out)
     return sample(backend, arrays, chosen, None, out=out) if shortcut is None else shortcut
 
 

@@ -304,9 +304,16 @@ class Torch(Backend):
         return with_fill(resolved, options, image)
 
     def fast_path(
-        self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
+        self,
+        image: Any,
+        grid: Any,
+        options: Options,
+        check: Callable[..., bool],
+        out: Any = None,
     ) -> Tensor | None:
         """Sample eager tensors directly, and tensors on other devices by torch's own operators."""
+        if out is not None:
+            return None
         path = self.repeat if options.has_no_fill() else self.direct_path
         result = path(image, grid, options, check)
         if result is None and isinstance(image, Tensor) and other_devices.lacks_kernels(image):

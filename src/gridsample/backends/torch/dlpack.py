@@ -43,7 +43,9 @@ class CuPy(binding.Torch):
         package = sys.modules[type(like).__module__.partition(".")[0]]
         return package.from_dlpack(result.detach())
 
-    def fast_path(self, image: Any, grid: Any, options: Options, check: Any) -> None:
+    def fast_path(
+        self, image: Any, grid: Any, options: Options, check: Any, out: Any = None
+    ) -> None:
         """Return None, because there is no shortcut."""
 
 

@@ -53,7 +53,6 @@ from gridsample.kernels.sampling.preparing import (
     are_readable,
     dropped_of,
     even_values,
-    fills_of_planes,
     grid_gradient,
     grid_sums,
     in_layout,
@@ -64,6 +63,7 @@ from gridsample.kernels.sampling.preparing import (
     same_layout,
     zeros_for,
 )
+from gridsample.kernels.sampling.preparing import fills_of_planes as fills_of_planes
 from gridsample.kernels.sampling.storing import store
 
 Array = np.ndarray[Any, Any]
@@ -159,24 +159,27 @@ def ready_gather(
     out: Layout,
     threads: int,
     means: Averaging | None = None,
+    filled: bool = False,
 ) -> Ready | ReadyFootprints | None:
-    """Prepare a call of gather without a fill, for some layouts; None if a copy is needed.
+    """Prepare a call of gather for some layouts; None if a copy is needed.
 
-    It takes the addresses of the image, the grid and the output.
+    It takes the addresses of the image, the grid and the output and, if there is a fill, of the
+    numbers of `fills_of_planes`.
     """
     ready = are_readable(plan, grid) and is_readable(plan, image) and is_even_layout(out)
     if not ready or plan.vanishes(order):
         return None
     if plan.footprint is not None:
-        if plan.nearest and image[2].kind in "iu":
+        if filled or (plan.nearest and image[2].kind in "iu"):
             return None  # see `gather_footprints`
         numbers = fills_of_planes(plan, (), image[2], None, None)
         return ReadyFootprints.of(plan, Sweep(image, grid, out, False), numbers, threads)
     special = None if means is None else Averages(means)
     if pays_channels_last(plan, image, out, False) or (means and means.returns_weights):
         return None
-    launch = prepare_gather(plan, order, Sweep(image, grid, out, False, means=special))
-    return launch.ready(threads, fills_of_planes(plan, order, image[2], None, means))
+    launch = prepare_gather(plan, order, Sweep(image, grid, out, filled, means=special))
+    fixed = () if filled else fills_of_planes(plan, order, image[2], None, means)
+    return launch.ready(threads, fixed)
 
 
 class ReadyBackward(NamedTuple):
