@@ -52,7 +52,13 @@ def packed(image: Array) -> Array:
     return result
 
 
-def ready(resizing: Resizing, source: Layout, target: Layout, threads: int | None) -> Any:
+def ready(
+    resizing: Resizing,
+    source: Layout,
+    target: Layout,
+    threads: int | None,
+    transposed: bool = False,
+) -> Any:
     """Prepare a call for arrays of these layouts that is one run; None for any other.
 
     Callers keep it, so it is None, too, if it has tables of many numbers.
@@ -60,7 +66,7 @@ def ready(resizing: Resizing, source: Layout, target: Layout, threads: int | Non
     if votes(resizing.methods):
         return None
     shape, _, dtype = source
-    maps, real = axis_maps(shape[2:], resizing), type_name(real_type(dtype))
+    maps, real = axis_maps(shape[2:], resizing, transposed), type_name(real_type(dtype))
     threads = threads or pool.cores()
     direct = of_resizing().direct_run(maps, source, target, real, threads, resizing.rounding)
     return None if direct is None or direct.nbytes > MAX_TABLE_BYTES else direct

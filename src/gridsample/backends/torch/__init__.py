@@ -534,10 +534,10 @@ class Torch(Backend):
         return result
 
     def layout(self, image: Any) -> Any:
-        """The layout of an eager tensor that is not recorded, and torch's number of threads."""
-        if not operators.is_eager_on_cpu(image) or derivatives.needs_gradient(image):
+        """The layout of an eager tensor, and torch's number of threads."""
+        if not operators.is_eager_on_cpu(image):
             return None
-        return image.shape, image.stride(), image.dtype, torch.get_num_threads()
+        return resizing.layout_with_threads(image)
 
     def prepare_resize(self, layout: Any, options: Resizing) -> Callable[[Tensor], Tensor] | None:
         """Prepare the resizing of eager tensors if it is one run of a kernel."""

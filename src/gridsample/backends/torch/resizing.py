@@ -8,6 +8,7 @@ adjoint is the same operator with the opposite ``transposed``, and with the imag
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from gridsample.backends import resizing as host
 from gridsample.backends.torch.derivatives import needs_gradient
 from gridsample.backends.torch.fast_path import Prepared, layout_of, without_data
+from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import originals
 from gridsample.backends.torch.linear import define
 from gridsample.backends.torch.onnx import exporting
@@ -119,12 +121,32 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
 
 def prepare(layout: Any, resizing: Resizing) -> Callable[[Tensor], Tensor] | None:
     """Prepare a call for eager tensors of a layout, if it is one run; see `Torch.layout`."""
+    call = prepared(layout, resizing, False)
+    if call is None:
+        return None
+
+    def run(image: Tensor) -> Tensor:
+        if needs_gradient(image):
+            return record_resize(image, resizing, call)
+        return call.run(image)
+
+    return run
+
+
+def layout_with_threads(tensor: Tensor) -> Any:
+    """The layout of a tensor, and torch's number of threads."""
+    return tensor.shape, tensor.stride(), tensor.dtype, torch.get_num_threads()
+
+
+@functools.lru_cache(maxsize=512)
+def prepared(layout: Any, resizing: Resizing, transposed: bool) -> Prepared | None:
+    """Prepare a call for tensors of a layout, if it is one run."""
     *of_image, threads = layout
     image = without_data(*of_image)
     out = empty_resize(image, resizing.size)
     layouts = layout_of(image), layout_of(out)
-    ready = host.ready(resizing, *layouts, resizing.threads or threads)
-    return None if ready is None else Prepared(ready, out).run
+    ready = host.ready(resizing, *layouts, resizing.threads or threads, transposed)
+    return None if ready is None else Prepared(ready, out)
 
 
 def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
@@ -172,3 +194,34 @@ def batched_resize(image: Tensor, *options: Any) -> Tensor:
 SCHEMA = f"resize(Tensor input, {RESIZING}) -> Tensor"
 operator = define(SCHEMA, cpu_resize, fake_resize, adjoint_options, batched_resize)
 resize_operator = traceable(operator)
+
+
+# Without the dispatcher ---------------------------------------------------------------------------
+
+
+class EagerResize(Function):
+    """The derivatives of resizing eager tensors by prepared calls."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, resizing: Resizing, call: Prepared) -> Any:
+        """Resize an image."""
+        ctx.shape, ctx.resizing = image.shape, resizing
+        ctx.set_materialize_grads(False)
+        return call.run(image)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor | None) -> Any:
+        """Apply the transpose."""
+        if upstream is None:
+            return None, None, None
+        transpose, call = ctx.resizing._replace(size=tuple(ctx.shape[2:])), None
+        if is_eager_on_cpu(upstream) and not needs_gradient(upstream):
+            call = prepared(layout_with_threads(upstream), transpose, True)
+            if call is None:  # such as the gradient of a sum, which is a single number
+                upstream = upstream.contiguous()
+                call = prepared(layout_with_threads(upstream), transpose, True)
+        gradient = resize(upstream, transpose, True) if call is None else call.run(upstream)
+        return gradient, None, None
+
+
+record_resize: Callable[[Tensor, Resizing, Prepared], Tensor] = EagerResize.apply  # type: ignore[attr-defined]
