@@ -51,6 +51,34 @@ def test_derivatives_of_both_modes_and_their_batches(
     assert torch.autograd.gradgradcheck(function, leaf)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize(("shape", "size"), [((2, 3, 9), 5), ((2, 3, 6, 7), (9, 4))], ids=str)
+def test_training_steps_are_prepared_once(
+    shape: tuple[int, ...], size: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the memory layouts, and with the bits of the operator."""
+
+    def operator(tensor: Tensor) -> Tensor:
+        with torch.enable_grad(), monkeypatch.context() as patched:
+            patched.setattr(gridsample.backends.torch.resizing, "prepared", lambda *_: None)
+            result: Tensor = gridsample.interpolate(tensor, size, threads=1, **options)
+        return result
+
+    for options in ({"mode": "linear"}, {"mode": "cubic", "align_corners": True}):
+        for last in (False, True) if len(shape) == 4 else (False,):
+            pixels = image(*shape, dtype=dtype)
+            leaf = pixels.contiguous(memory_format=torch.channels_last) if last else pixels
+            leaf = leaf.clone().requires_grad_()
+            first, other = gridsample.interpolate(leaf, size, **options), operator(leaf)
+            assert type(first.grad_fn).__name__ == "EagerResizeBackward"
+            assert type(other.grad_fn).__name__ == "LinearBackward"
+            dense, single = torch.randn_like(first), torch.ones((), dtype=dtype)
+            for upstream in (dense, single.expand_as(first), dense.mT.clone().mT):
+                (mine,) = torch.autograd.grad(first, leaf, upstream, retain_graph=True)
+                (theirs,) = torch.autograd.grad(other, leaf, upstream, retain_graph=True)
+                torch.testing.assert_close(mine, theirs)
+
+
 def test_double_backward_propagates_through_later_operations() -> None:
     leaf = image(1, 1, 4, 4).requires_grad_()
     out = gridsample.interpolate(leaf, 7, mode="cubic").pow(3).sum()

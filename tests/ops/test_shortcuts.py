@@ -110,3 +110,95 @@ def test_no_array_is_kept(of: Callable[[Any], Any], name: str) -> None:
     del array
     gc.collect()
     assert seen() is None
+
+
+# Calls that are given lists of names are not prepared, and have the same results.
+LISTED = {"mode": ["bilinear", "bilinear"]}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int64"])
+@pytest.mark.parametrize("fill", [1.5, -3, (0.25, 7.0), [300, -0.0], np.array([2.0, 1e-3]), np.nan])
+def test_arrays_with_a_fill_value_take_a_shortcut(
+    fill: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with another fill value than in the first call."""
+    rng = cases.generator("fill values", dtype)
+    image, grid = cases.pixels(rng, (2, 2, 5, 7), dtype), rng.uniform(-1.5, 1.5, (2, 4, 6, 2))
+    grid[0, 1, 2] = np.nan
+    for options in ({"padding_mode": "constant"}, {"extrapolate": False}):
+        expected = gridsample.grid_sample(image, grid, fill_value=fill, **options, **LISTED)
+        gridsample.grid_sample(image, grid, fill_value=12.0, **options)
+        with monkeypatch.context() as patched:
+            patched.setattr(sampling, "sample", fails)
+            result = gridsample.grid_sample(image, grid, fill_value=fill, **options)
+        np.testing.assert_array_equal(result, expected, strict=True)
+        zeros = gridsample.grid_sample(image, grid, fill_value=0.0, **options)
+        np.testing.assert_array_equal(zeros, gridsample.grid_sample(image, grid, **options))
+
+
+def test_wrong_fill_values_are_errors_also_of_repeated_calls() -> None:
+    image, grid = arrays(np.asarray)
+    for fill, error in (([1.0], ValueError), ("1", TypeError), (1j, TypeError)):
+        gridsample.grid_sample(image, grid, padding_mode="constant", fill_value=1.5)
+        with pytest.raises(error, match="fill_value"):
+            gridsample.grid_sample(image, grid, padding_mode="constant", fill_value=fill)
+    with pytest.raises(ValueError, match="has no effect"):
+        gridsample.grid_sample(image, grid, fill_value=1.5)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_results_are_stored_in_a_given_array(last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    image, grid = arrays(np.asarray)
+    axis = -1 if last else 1
+    image = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
+    expected = gridsample.grid_sample(image, grid, channel_axis=axis)
+    out = np.empty_like(expected)
+    with monkeypatch.context() as patched:
+        patched.setattr(sampling, "sample", fails)
+        assert gridsample.grid_sample(image, grid, channel_axis=axis, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    spaced = np.zeros((*out.shape[:-1], 2 * out.shape[-1]))[..., ::2]
+    gridsample.grid_sample(image, grid, channel_axis=axis, out=spaced)
+    np.testing.assert_allclose(spaced, expected, rtol=1e-14, atol=1e-14)
+
+
+def test_unsuitable_arrays_for_results_do_not_change() -> None:
+    image, grid = np.zeros((1, 1, 4, 4)), np.zeros((1, 4, 4, 2))
+    read_only = np.ones((1, 1, 4, 4))
+    read_only.flags.writeable = False
+    outs = [np.ones((1, 1, 4, 3)), np.ones((1, 1, 4, 4), "f4"), read_only, image]
+    gridsample.grid_sample(image, grid, out=np.empty((1, 1, 4, 4)))
+    for out in outs:
+        before = out.copy()
+        with pytest.raises((TypeError, ValueError)):
+            gridsample.grid_sample(image, grid, out=out)
+        np.testing.assert_array_equal(out, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("shrink", [1.0, 4.0, 40.0])
+def test_antialiased_calls_take_a_shortcut(
+    shrink: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the memory layouts, also where footprints are sampled in halved images."""
+    rng = cases.generator("antialiased shortcuts", shrink)
+    whole = torch.from_numpy(rng.uniform(0, 200, (2, 3, 50, 60))).to(dtype)
+    columns, rows = np.meshgrid(np.linspace(-0.9, 0.9, 6), np.linspace(-0.9, 0.9, 5))
+    grid = np.stack([columns, rows], -1) * [shrink / 10, shrink / 8] / 2
+    # Points of several levels: footprints are longer to the right.
+    grid = torch.from_numpy(np.stack([grid, grid * np.abs(columns)[..., np.newaxis]]))
+    options: dict[str, Any] = {"antialias": True, "max_samples": 2}
+    for image in (
+        whole,
+        whole[:1].expand(2, -1, -1, -1),
+        whole.contiguous(memory_format=torch.channels_last),
+        whole[:, :, ::2, 1::3],
+    ):
+        expected = gridsample.grid_sample(image, grid, **options, **LISTED)
+        with monkeypatch.context() as patched:
+            patched.setattr(sampling, "backend_of", fails)
+            result = gridsample.grid_sample(image, grid, **options)
+        assert torch.equal(result, expected)
+        if dtype is torch.float64:
+            array = gridsample.grid_sample(image.numpy(), grid.numpy(), **options)
+            np.testing.assert_array_equal(array, expected)
