@@ -65,16 +65,12 @@ class PreparedCall(NamedTuple):
     shape: Shape
     dtype: DType
 
-    def stores_into(self, out: Array, *inputs: Array) -> bool:
+    def stores_into(self, out: Any, *inputs: Array) -> bool:
         """Whether results can be stored in an array, which shares no memory with the inputs."""
-        fits = type(out) is np.ndarray and out.shape == self.shape and out.dtype == self.dtype
-        flags = out.flags
-        return (
-            fits
-            and flags.c_contiguous
-            and flags.writeable
-            and not any([np.may_share_memory(out, array) for array in inputs])
-        )
+        if type(out) is not np.ndarray or out.shape != self.shape or out.dtype != self.dtype:
+            return False
+        usable = out.flags.c_contiguous and out.flags.behaved
+        return usable and not any([np.may_share_memory(out, array) for array in inputs])
 
 
 @functools.lru_cache(maxsize=64)
