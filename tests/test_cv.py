@@ -81,6 +81,28 @@ def test_maps_that_no_stride_joins_are_copied():
     assert cv.as_grid_view(x[:9], x[9:18]) is None  # so few are faster copied
 
 
+@pytest.mark.parametrize(
+    ("value", "numbers"),
+    [
+        *((0, [0, 0, 0, 0, 0]), (7, [7, 0, 0, 0, 7]), (2.5, [2.5, 0, 0, 0, 2.5])),
+        *(((), [0] * 5), ((0, 0, 0), [0] * 5), ([1, 2], [1, 2, 0, 0, 1])),
+        *(((1, 2, 3, 4), [1, 2, 3, 4, 1]), (np.array([3, 4]), [3, 4, 0, 0, 3])),
+        *((True, [1, 0, 0, 0, 1]), (np.float32(1.5), [1.5, 0, 0, 0, 1.5])),
+    ],
+)
+def test_border_values_are_padded_to_four_channels_and_repeated(value, numbers):
+    image, at = np.ones((2, 2, 5)), np.full((1, 1), 9.0, np.float32)
+    result = cv.remap(image, at, at, cv.INTER_LINEAR, borderValue=value)
+    np.testing.assert_array_equal(result[0, 0], numbers)
+
+
+@pytest.mark.parametrize("value", [10**400, (10**400,), "1", (1, 2, 3, 4, 5), [[1]], 1j, None])
+def test_wrong_border_values_are_errors(value):
+    image, at = np.ones((2, 2, 5)), np.full((1, 1), 9.0, np.float32)
+    with pytest.raises((TypeError, ValueError), match="borderValue"):
+        cv.remap(image, at, at, cv.INTER_LINEAR, borderValue=value)
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("interpolation", KERNELS)
 @pytest.mark.parametrize("border", BORDERS)

@@ -149,7 +149,7 @@ def border_values(value: Any, channels: int) -> tuple[float, ...] | int:
     if type(value) is int and value == 0:
         return 0  # the usual case, checked first
     entries = value if type(value) in (tuple, list) else (value,)
-    if not all([type(entry) in (int, float) for entry in entries]) or len(entries) > 4:
+    if len(entries) > 4 or not all([is_plain(entry) for entry in entries]):
         check_constant(borderValue=value)
         numbers = np.atleast_1d(as_array(value, "borderValue"))
         if numbers.ndim != 1 or len(numbers) > 4:  # before a copy, which may not fit into memory
@@ -157,6 +157,11 @@ def border_values(value: Any, channels: int) -> tuple[float, ...] | int:
         entries = as_reals(numbers, "borderValue").tolist()
     padded = [float(entry) for entry in entries] + [0.0] * 3
     return tuple([padded[c % 4] for c in range(channels)]) if any(padded) else 0
+
+
+def is_plain(entry: Any) -> bool:
+    """Whether an object is a number of Python's that fits into eight bytes."""
+    return type(entry) is float or (type(entry) is int and -(2**63) <= entry < 2**63)
 
 
 def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], is_read: bool) -> Array:

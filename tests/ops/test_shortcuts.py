@@ -13,6 +13,8 @@ import pytest
 import torch
 
 import gridsample
+from gridsample.kernels import sampling as sampling_kernels
+from gridsample.kernels.run import Ready
 from gridsample.ops import resizing, sampling
 
 LIBRARIES: tuple[Callable[[Any], Any], ...] = (np.asarray, torch.as_tensor)
@@ -134,6 +136,35 @@ def test_arrays_with_a_fill_value_take_a_shortcut(
         np.testing.assert_array_equal(result, expected, strict=True)
         zeros = gridsample.grid_sample(image, grid, fill_value=0.0, **options)
         np.testing.assert_array_equal(zeros, gridsample.grid_sample(image, grid, **options))
+
+
+def test_fill_values_live_as_long_as_the_kernel_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels do not hold the interpreter's lock, so other threads may take freed memory."""
+    image, grid = np.zeros((1, 2, 5, 37)), np.full((1, 3, 4, 2), 9.0)  # of no other test
+    made, alive = list[Any](), list[bool]()
+    make, run = sampling_kernels.fills_of_planes, Ready.run
+
+    def noted(*arguments: Any) -> Any:
+        values = make(*arguments)
+        made.extend([weakref.ref(array) for array in values])
+        return values
+
+    def checked(self: Ready, *addresses: int) -> None:
+        run(self, *addresses)
+        alive.append(all([reference() is not None for reference in made]))
+
+    monkeypatch.setattr(sampling_kernels, "fills_of_planes", noted)
+    monkeypatch.setattr(Ready, "run", checked)
+    result = gridsample.grid_sample(image, grid, extrapolate=False, fill_value=2.5)
+    assert (result == 2.5).all() and made and alive == [True]
+
+
+def test_zeros_with_a_sign_are_fill_values_of_their_own() -> None:
+    image, grid = np.zeros((1, 2, 5, 7)), np.full((1, 3, 4, 2), 9.0)
+    for zero in (0.0, -0.0, 0.0):
+        fill = [zero, 1.0]
+        result = gridsample.grid_sample(image, grid, "nearest", "constant", fill_value=fill)
+        assert (np.signbit(result[0, 0]) == np.signbit(zero)).all()
 
 
 def test_wrong_fill_values_are_errors_also_of_repeated_calls() -> None:

@@ -73,15 +73,6 @@ class PreparedCall(NamedTuple):
         return usable and not any([np.may_share_memory(out, array) for array in inputs])
 
 
-@functools.lru_cache(maxsize=64)
-def fills_of_planes(
-    plan: Plan, order: Shape, dtype: DType, fill: tuple[Any, ...]
-) -> tuple[Array, ...]:
-    """Return the values of each plane outside the image for a fill, as kernels take them."""
-    numbers = on_cpu().fills_of_planes(plan, order, dtype, fill_of_channels(fill, plan), None)
-    return tuple(numbers)
-
-
 @functools.lru_cache(maxsize=512, typed=True)
 def prepared(
     image: Shape,
@@ -119,11 +110,14 @@ def prepared(
 
     def run(image: Array, points: Array, given: Options, out: Array | None) -> Array:
         result = np.empty(shape, dtype) if out is None else out
-        numbers: list[int] = []
-        if filled:
-            fill = fill_numbers(given, plan.filled, image.dtype, plan.channels)
-            numbers = addresses_of(fills_of_planes(plan, order, image.dtype, fill))
-        sample(address_of(image), address_of(points), address_of(result), *numbers)
+        if not filled:
+            sample(address_of(image), address_of(points), address_of(result))
+            return result
+        fill = fill_numbers(given, plan.filled, image.dtype, plan.channels)
+        channels = fill_of_channels(fill, plan)
+        # The kernel needs them until it is done.
+        kept = on_cpu().fills_of_planes(plan, order, image.dtype, channels, None)
+        sample(*addresses_of((image, points, result, *kept)))
         return result
 
     return PreparedCall(run, shape, dtype)

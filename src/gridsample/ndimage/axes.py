@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -76,7 +77,7 @@ def shift(
     check_rank(image.shape)
     shifts = [as_numbers(value, image, "shift") for value in per_axis(shift, image.ndim, "shift")]
     result = new_output(output, image, tuple(image.shape))
-    if pays_at_once(image, result, spline) and all(shifts):
+    if pays_at_once(image, result, spline) and all([0 < abs(by) < math.inf for by in shifts]):
         offset = [-float(by) for by in shifts]
         return transform_diagonal(image, [1.0] * image.ndim, offset, spline, result, output is None)
     steps = zip(shifts, image.shape, strict=True)
@@ -148,10 +149,10 @@ def pays_at_once(image: Any, output: Any, spline: Spline) -> bool:
 
     It does for a single axis, for few taps and, as nothing is stored between the axes, for two
     axes with two taps in single precision.  An axis whose pixels are copied must not be sampled,
-    which rounds.
+    which rounds, and one whose positions are not finite must not decide what others are.
     """
     rank, order = image.ndim, spline.order
-    if not backend_of(image=image).is_host or rank > 3:
+    if not backend_of(image=image).is_host or not image.size or rank > 3:
         return False
     single = order == 1 and image.dtype == output.dtype == np.float32
     few = output.size * max(order + 1, 2) ** rank <= FEW_TAPS

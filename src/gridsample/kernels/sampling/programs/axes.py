@@ -20,6 +20,8 @@ from gridsample.kernels.vector import Function, Value
 # The units of coordinates: -1 and 1 are the outer edges, or the centres, of the corner pixels;
 # pixels; pixels from the output's own position.
 EDGES, CENTRES, PIXELS, DISPLACEMENT = "edges", "centres", "pixel", "displacement"
+# More than positions in single precision err by, relative to the size of an axis.
+ROUNDING = 2.0**-20
 # How many pixels there are along an axis: one; fewer than the method has taps; as many, or more.
 SINGLE, SHORT, LONG = "single", "short", "long"
 
@@ -280,9 +282,10 @@ class Axis:
         return AxisPosition(position, valid, outside, slope, interior=True)
 
     def are_interior(self, lowest: Value, highest: Value) -> Value:
-        """Whether all coordinates between two are interior, for each point."""
+        """Whether all coordinates between two are interior, for each point, however they round."""
         lower, upper = self.unnormalize(lowest), self.unnormalize(highest)
-        return (lower >= 1.0) & (upper <= self.last - 1.0)
+        margin = 1.0 + self.last * ROUNDING
+        return (lower >= margin) & (upper <= self.last - margin)
 
     def fold_if_outside(self, position: Value) -> tuple[Value, Value]:
         """Fold or confine positions, unless all of a group are inside, where that changes no bit.
