@@ -59,7 +59,7 @@ class Pairs(Sampler):
             return prepare(False)
         return BetweenOrNot(self, state, prepare)
 
-    def sums(
+    def choose_between(
         self, state: State, count: int, compute: Callable[[bool], Sequence[Value]]
     ) -> Sequence[Value]:
         """Return sums over the taps of a state, which are simpler if all points are between pixels.
@@ -182,7 +182,7 @@ class BetweenOrNot(NamedTuple):
         def sums(between: bool) -> Sequence[Value]:
             return [*self.prepare(between).tap_sums(plane, dropped, orders).values()]
 
-        values = self.sampler.sums(self.state, len(orders), sums)
+        values = self.sampler.choose_between(self.state, len(orders), sums)
         return dict(zip(orders, values, strict=True))
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:

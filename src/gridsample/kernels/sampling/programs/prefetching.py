@@ -35,7 +35,7 @@ class Prefetch:
         pays: whether it does, as far as sizes tell.
         near: whether points are near each other; None for samples of footprints, which always are.
         lanes: the points of a group whose pixels are asked for.
-        between: further ones, where points are steep.
+        lanes_between: further ones, where points are steep.
         needed: whether to ask for the plane that `aim` chose.
         planes: the memory of that plane; of each image, if there are several.
     """
@@ -50,7 +50,7 @@ class Prefetch:
         lanes, asked = points.lanes, ASKED_APART if apart else ASKED
         step = max(1, (lanes - 1) // (asked - 1))
         self.lanes = range(0, lanes, step)
-        self.between = range(step // 2, lanes if step >= GAP else 0, step)
+        self.lanes_between = range(step // 2, lanes if step >= GAP else 0, step)
         self.pays, self.near = points.source.prefetches, None
 
     def check_distance(self) -> None:
@@ -99,9 +99,9 @@ class Prefetch:
         """Ask for the pixels of a group, whether it pays or not."""
         offsets = self.offsets(number)
         self.ask_lanes(offsets, self.lanes)
-        if self.between:
+        if self.lanes_between:
             with self.function.when(self.points.lookahead.steep):
-                self.ask_lanes(offsets, self.between)
+                self.ask_lanes(offsets, self.lanes_between)
 
     def ask_lanes(self, offsets: Pointer, lanes: range) -> None:
         """Ask for the pixels of some points of a group."""

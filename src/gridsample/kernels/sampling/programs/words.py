@@ -140,9 +140,9 @@ class GatherWords(Gather):
         return self.packed(results, word_of(results[0].kind, self.channels))
 
     def sums(self, state: State, source: Pointer, fills: Sequence[dict[str, Value]]) -> list[Value]:
-        """Sum the taps of a group in each channel; see `Pairs.sums`."""
+        """Sum the taps of a group in each channel; see `Pairs.choose_between`."""
         assert isinstance(self.sampler, Pairs)
-        totals = self.sampler.sums(
+        totals = self.sampler.choose_between(
             state, self.channels, lambda between: self.sums_of_pairs(state, source, fills, between)
         )
         return [self.filled(state, total, fill) for total, fill in zip(totals, fills, strict=True)]
