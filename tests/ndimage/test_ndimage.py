@@ -13,7 +13,6 @@ import pytest
 from gridsample import ndimage
 from gridsample.chunked import strips
 from gridsample.ndimage import arrays
-from gridsample.ndimage import axes as one_by_one
 
 scipy_ndimage = pytest.importorskip("scipy.ndimage")
 
@@ -248,25 +247,6 @@ def test_shifts_by_almost_the_full_image(by, shape, order, dtype):
 @pytest.mark.parametrize("name", ["shift", "zoom"])
 def test_any_rank_axis_by_axis(name):
     agree(name, image_of((3, 4, 2, 5)), 1.5, mode="mirror")
-
-
-@pytest.mark.filterwarnings("ignore:invalid value encountered")
-@pytest.mark.parametrize("order", [0, 1, 3])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("by", [(np.nan, 0.5), (0.5, np.inf), (-np.inf, np.nan), (1e300, -2.5)])
-def test_shifts_that_are_not_finite_do_not_depend_on_the_size(by, mode, order, monkeypatch):
-    """Large arrays are sampled along one axis after the other."""
-    image = image_of((6, 7)).round()
-    result = ndimage.shift(image, by, order=order, mode=mode)
-    monkeypatch.setattr(one_by_one, "pays_at_once", lambda *_: False)
-    expected = ndimage.shift(image, by, order=order, mode=mode)
-    np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE)
-
-
-@pytest.mark.parametrize("shape", [(0,), (0, 5), (4, 0, 2)])
-def test_empty_arrays_have_no_edge_that_shifts_need(shape):
-    for order, mode in itertools.product((0, 1, 3), ("constant", "nearest", "mirror")):
-        assert ndimage.shift(np.zeros(shape), 0.5, order=order, mode=mode).shape == shape
 
 
 def test_more_than_three_axes_go_to_scipy():
