@@ -45,9 +45,7 @@ def theta_of(matrix: Any, offset: Sequence[Any], spline: Spline) -> Any:
     rank = len(matrix)
     theta = np.empty((1, rank, rank + 1))
     theta[0, :, :rank] = matrix[::-1, ::-1]
-    theta[0, :, rank] = offset[::-1]
-    if spline.pad:
-        theta[0, :, rank] += spline.pad
+    theta[0, :, rank] = spline.padded(np.asarray(offset)[::-1])
     return theta
 
 

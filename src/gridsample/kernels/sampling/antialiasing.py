@@ -148,7 +148,7 @@ def sweep_level(operation: str, plan: Plan, level: int, sweep: Sweep, arrays: Ar
     """Run a sweep of derivatives over the points of a level; return the bits that tasks report."""
     image, used = arrays["image"], 0
     assert image is not None
-    sweep, order = sweep._replace(image=layout_of(image)), (0,) * len(plan.spatial)
+    sweep, order = sweep._replace(image=layout_of(image)), zero_order(plan)
     for launch in prepare_derivatives(operation, plan, order, sweep, level):
         ready = launch.ready(sweep.threads)
         used |= run_reporting(ready, launch.tasks, addresses_of(arrays.values()))
