@@ -22,7 +22,7 @@ from gridsample.kernels.run import Ready
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.division import Sweep
 from gridsample.kernels.sampling.halving import Halves
-from gridsample.kernels.sampling.programs.footprints import SHRINKS
+from gridsample.kernels.sampling.settings import SHRINKS
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array | None]

@@ -49,20 +49,7 @@ from gridsample.kernels.sampling.levels import (
     scratch_of,
 )
 from gridsample.kernels.sampling.programs.axes import rules_of
-from gridsample.kernels.sampling.programs.body import Body
-from gridsample.kernels.sampling.programs.footprint_gradients import (
-    FootprintBackward,
-    FootprintDoubleBackward,
-)
-from gridsample.kernels.sampling.programs.footprint_labels import FootprintLabels
-from gridsample.kernels.sampling.programs.footprint_words import FootprintWords
-from gridsample.kernels.sampling.programs.footprints import FootprintMeans
-from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.gradients import Backward, DoubleBackward
-from gridsample.kernels.sampling.programs.labels import Labels
-from gridsample.kernels.sampling.programs.mean_gradients import MeanBackward
-from gridsample.kernels.sampling.programs.mean_runs import MeanBackwardRuns, MeanRuns
-from gridsample.kernels.sampling.programs.missing import Means
+from gridsample.kernels.sampling.programs.bodies import RUNS, WORDS, body_of
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.points import (
     AFFINE,
@@ -73,8 +60,7 @@ from gridsample.kernels.sampling.programs.points import (
     PointSource,
 )
 from gridsample.kernels.sampling.programs.rows import Rows
-from gridsample.kernels.sampling.programs.run_gradients import BackwardRuns
-from gridsample.kernels.sampling.programs.runs import GatherRuns, list_bytes, run_for
+from gridsample.kernels.sampling.programs.runs import list_bytes, run_for
 from gridsample.kernels.sampling.programs.sampler import (
     Description,
     KnownStrides,
@@ -83,36 +69,12 @@ from gridsample.kernels.sampling.programs.sampler import (
     holds_indices,
 )
 from gridsample.kernels.sampling.programs.ways import Copies, way_for
-from gridsample.kernels.sampling.programs.words import GatherWords, last_word, reads_words
+from gridsample.kernels.sampling.programs.words import last_word, reads_words
 from gridsample.kernels.sampling.settings import settings_of
 from gridsample.kernels.vector import Function, Program, compile, kind_of
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
-
-
-# What is done with the pixels of a group of points.
-BODIES: dict[str, type[Body]] = {
-    "gather": Gather,
-    "labels": Labels,
-    "means": Means,
-    "footprints": FootprintMeans,
-    "footprint labels": FootprintLabels,
-    "backward": Backward,
-    "mean backward": MeanBackward,
-    "double backward": DoubleBackward,
-    "footprint backward": FootprintBackward,
-    "footprint double backward": FootprintDoubleBackward,
-}
-# The same for runs of channels.
-RUNS: dict[str, type[Body]] = {
-    "gather": GatherRuns,
-    "means": MeanRuns,
-    "backward": BackwardRuns,
-    "mean backward": MeanBackwardRuns,
-}
-# The same for words.
-WORDS: dict[str, type[Body]] = {"gather": GatherWords, "footprints": FootprintWords}
 
 
 # The arrays of pixels of those that may process some planes at all points before the others.
@@ -128,9 +90,7 @@ LARGE_GROUP = 32
 @functools.lru_cache(maxsize=512)
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
-    known = description.known
-    bodies = WORDS if known.words else RUNS if known.channels > 1 else BODIES
-    body = bodies[description.operation]
+    body, known = body_of(description), description.known
     name, real = description.operation.replace(" ", "_"), description.real
     function = Function(name, description.points.lanes, real)
     settings = settings_of(len(description.axes), body.footprints)
@@ -165,7 +125,7 @@ class Preparation:
     """Prepares one launch: its program, its settings and its tasks.
 
     Attributes:
-        operation: what the program does: a key of `BODIES`.
+        operation: what the program does: a key of `bodies.BODIES`.
         whole: the plan.
         plan: the same; over footprints, for the image of one level.
         level: the number of that level, or None without footprints.
@@ -372,7 +332,7 @@ class Preparation:
     def launch(self) -> Launch:
         """Prepare the launch."""
         description, ranges = self.describe(), self.ranges()
-        record = settings_of(len(self.rules), BODIES[self.operation].footprints)
+        record = settings_of(len(self.rules), body_of(description).footprints)
         row = record.pack(**self.settings(description), ranges=ranges)
         program, scratch = program_for(description), self.scratch(description)
         # Of the tasks of a block, all but one may have nothing to do.

@@ -10,6 +10,10 @@ from gridsample.kernels.vector import Record
 # Points of a strip, at most: one plane of the image is sampled at all of them before the next.
 STRIP = 256
 
+# The bit of a report about footprints that says that some point has several samples, or another
+# level than 0.
+SHRINKS = 32
+
 # What a program is told when it runs: the fields of `settings_of`; a pointer for each of
 # `Body.arrays`; and ``scratch``, the memory of a thread.  `run.entry` reads it.
 Call = SimpleNamespace

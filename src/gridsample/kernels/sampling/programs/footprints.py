@@ -27,15 +27,13 @@ from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.points import AFFINE, Group, Points, Strip, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
-from gridsample.kernels.sampling.settings import Call
+from gridsample.kernels.sampling.settings import SHRINKS, Call
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # Planes that are sampled together.
 TOGETHER = 64
 # The square of a length that no side needs to exceed.
 HUGE = 1e18
-# The bit of a report that says that some point has more than one sample, or another level than 0.
-SHRINKS = 32
 
 Vectors = list[Value]  # a number for each axis, x first
 Span = tuple[Value, Value]  # the first, and the end
