@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pictures
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from skimage import data
 
@@ -33,13 +34,21 @@ def align_corners(folder: Path) -> None:
     pictures.save(figure, path, dpi=160, bbox_inches="tight", pad_inches=0.2)
 
 
+def panels(figure: Figure, count: int, columns: int) -> list[Axes]:
+    """Divide a figure into as many panels as needed, in rows of some columns, with shared axes."""
+    axes = figure.subplots(-(-count // columns), columns, sharex=True, sharey=True).flat
+    for ax in axes[count:]:
+        ax.set_visible(False)
+    return list(axes[:count])
+
+
 def boundaries(folder: Path) -> None:
     """A row of four pixels and what is beside it, under each boundary."""
     row = np.array([1.0, 3.0, 2.0, 4.0])
     pixels, between = np.arange(-6.0, 10), np.linspace(-6, 9, 901)
     figure = Figure((11, 8), layout="constrained")
     names = [name for name in BOUNDARIES if name != "reflection"]
-    for ax, name in zip(figure.subplots(3, 3, sharex=True, sharey=True).flat, names, strict=True):
+    for ax, name in zip(panels(figure, len(names), 3), names, strict=True):
         fill = {"fill_value": 2.5} if name == "constant" else {}
         dots, line = (
             gridsample.grid_sample(
@@ -70,8 +79,7 @@ def methods(folder: Path) -> None:
     x = np.linspace(2, 14, 1201).reshape(1, -1, 1)
     names = [name for name in gridsample.methods.names() if name != "label"]
     figure = Figure((11, 7), layout="constrained")
-    axes = list(figure.subplots(3, 5, sharex=True, sharey=True).flat)
-    for ax, name in zip(axes, names, strict=False):
+    for ax, name in zip(panels(figure, len(names), 5), names, strict=True):
         ax.axhline(0, color="0.8", lw=0.8)
         splines = (True, False) if gridsample.methods.get(name).prefilter else (False,)
         for prefilter in splines:
@@ -82,8 +90,6 @@ def methods(folder: Path) -> None:
         if len(splines) > 1:
             ax.legend(fontsize=6, frameon=False)
         ax.set_title(name, fontsize=10)
-    for ax in axes[len(names) :]:
-        ax.set_visible(False)
     figure.supxlabel("distance from the pixel to the position")
     pictures.save(figure, folder / "methods.png", dpi=110)
 

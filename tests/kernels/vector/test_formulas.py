@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from vector_programs import LANES, Array, evaluate, padded
 
-from gridsample.definitions import axis
+from gridsample.definitions import axis, boundaries
 from gridsample.kernels.vector import Function, Value
 from gridsample.kernels.vector.numpy_target import Lanes
 
 FLOATS = ("float32", "float64")
 SIZES = (1, 2, 7, 2**24 + 1)
-BOUNDARIES = (axis.ZEROS, axis.BORDER, axis.REFLECTION, axis.WRAP)
+BOUNDARIES = sorted({boundary.code for boundary in boundaries.BOUNDARIES.values()})
 EDGES = (0, 1, 2)
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of overflow and NaN
