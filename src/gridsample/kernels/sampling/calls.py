@@ -215,11 +215,22 @@ class Preparation:
                 x_contiguous = False
         return KnownStrides(
             x_contiguous,
-            contiguous=spacing_of(self.sweep.values) == channels,
+            contiguous=spacing_of(self.sweep.values) == channels
+            and self.items_follow(self.values.item, channels),
             wide=extent + channels >= (1 << 31) - 2 or not holds_indices(self.plan),
             channels=channels,
             parts=self.plan.dtype.kind == "c",
         )
+
+    def items_follow(self, item: int, point: int) -> bool:
+        """Whether points of two items are as far apart as those of one, if these form one list.
+
+        Args:
+            item: the distance of items in memory.
+            point: that of points.
+        """
+        single = not self.outputs.listed or self.plan.grid_items == 1
+        return single or item == self.plan.points * point
 
     def extent_of(self, array: Planes) -> int:
         """Return the greatest offset of a pixel."""
@@ -312,7 +323,7 @@ class Preparation:
         spaces = spacing(grid)
         assert spaces is not None
         item, point, axis = spaces
-        if not listed and point == rank and (axis == 1 or rank == 1):
+        if point == rank and (axis == 1 or rank == 1) and self.items_follow(item, rank):
             source = source._replace(grid_layout=INTERLEAVED)
         elif not listed and point == 1:
             source = source._replace(grid_layout=PLANAR)

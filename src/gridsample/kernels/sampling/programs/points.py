@@ -68,20 +68,22 @@ class Group(NamedTuple):
     Attributes:
         item: the item of all points, an int64; for a list, of each point.
         point: the first point's index within its item, an int64; for a list, of each point.
+        column: the first point's index within its row, or within the list.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
         listed: whether the points are a list.
         prefetch_distance: how many points further those are that are processed some time later: a
             row if rows are cut into blocks, otherwise a strip; 0 for a list.
-        column: the first point's index within its row; None for a list.
+        full: for a list, whether the points are all different, and neighbours in it.
         output_row: see `Strip`.
     """
 
     item: Value
     point: Value
+    column: Value
     fresh: Value
     listed: bool
     prefetch_distance: Value | int = 0
-    column: Value | None = None
+    full: Value | None = None
     output_row: OutputRow = OutputRow()
 
 
@@ -114,7 +116,8 @@ class Points:
 
     Attributes:
         lanes: the number of points of a group.
-        contiguous: whether the values of neighbouring points are neighbours in memory.
+        contiguous: whether the values of neighbouring points are neighbours in memory, in a list
+            also those of two items.
         maps: whether coordinates are computed by affine or projective maps.
         lookahead: which pixels points that come later will read.
     """
@@ -246,15 +249,17 @@ class Points:
             lane = self.function.vector(range(self.lanes), "int32")
             fresh = lane >= (column - first).to("int32")
             return Group(
-                strip.item, index, fresh, False, strip.prefetch_distance, first, strip.output_row
-            )
+                strip.item, index, first, fresh, False, strip.prefetch_distance, None,
+                strip.output_row,
+            )  # fmt: skip
         lane = self.function.vector(range(self.lanes), self.offset_kind)
         last = (strip.end - 1).to(self.offset_kind)
         number = lane + column.to(self.offset_kind)
         fresh, number = number <= last, number.minimum(last)
         each = self.call.points.to(self.offset_kind)
         item = number // each
-        return Group(item, number - item * each, fresh, True)
+        full = column + self.lanes <= strip.end
+        return Group(item, number - item * each, column, fresh, listed=True, full=full)
 
     def number_of_strip(self, strip: Strip) -> Value:
         """Return the number of a strip among those of all rows of all items."""
@@ -281,9 +286,16 @@ class Points:
     def stored(self, group: Group) -> list[Value]:
         """Read a group's coordinates as they are stored."""
         call, lanes, rank, layout = self.call, self.lanes, self.rank, self.source.grid_layout
+        distances = call.grid_item, call.grid_point, call.grid_axis
         if layout == STRIDED:
-            distances = call.grid_item, call.grid_point, call.grid_axis
             return self.load_vectors(group, call.grid, *distances)
+        if group.full is not None:
+            return self.function.choose(
+                group.full,
+                lambda: self.load_contiguous_vectors(call.grid.at(group.column * rank)),
+                lambda: self.load_vectors(group, call.grid, *distances),
+                likely=True,
+            )
         item = call.grid.at(group.item * call.grid_item)
         if layout == PLANAR:
             lines = [item.at(call.grid_axis * a) for a in range(rank)]
@@ -339,27 +351,42 @@ class Points:
 
     def vectors(self, group: Group, memory: Pointer) -> list[Value]:
         """Read a vector of D numbers for each point from a contiguous array (N, points, D)."""
-        lanes, rank = self.lanes, self.rank
+        rank = self.rank
         item = self.call.points * rank
-        if group.listed:
-            return self.load_vectors(group, memory, item, rank, 1)
-        first = memory.at(group.item * item + group.point * rank)
-        return deinterleave([first.load(k * lanes, lanes) for k in range(rank)])
+        if group.full is None:
+            place = group.item * item + group.point * rank
+            return self.load_contiguous_vectors(memory.at(place))
+        return self.function.choose(
+            group.full,
+            lambda: self.load_contiguous_vectors(memory.at(group.column * rank)),
+            lambda: self.load_vectors(group, memory, item, rank, 1),
+            likely=True,
+        )
+
+    def load_contiguous_vectors(self, first: Pointer) -> list[Value]:
+        """Read a vector of D numbers for each point, from neighbours in memory."""
+        lanes = self.lanes
+        return deinterleave([first.load(k * lanes, lanes) for k in range(self.rank)])
 
     def store_vectors(self, group: Group, memory: Pointer, vectors: Sequence[Value]) -> None:
         """Write a vector of D numbers for each point to a contiguous array (N, points, D)."""
         lanes, rank = self.lanes, self.rank
-        item = self.call.points * rank
-        if not group.listed:
-            first = memory.at(group.item * item + group.point * rank)
+
+        def store(place: Value) -> None:
             for k, mixed in enumerate(interleave(vectors)):
-                first.store(mixed, k * lanes)
+                memory.at(place).store(mixed, k * lanes)
+
+        if group.full is None:
+            store(group.item * (self.call.points * rank) + group.point * rank)
             return
-        begins = self.places_of_vectors(group)
-        for a, vector in enumerate(vectors):
-            numbers = self.function.spill(vector)
-            for lane, begin in enumerate(begins):
-                memory.at(a).store(numbers.load(lane), begin)
+        with self.function.when(group.full):
+            store(group.column * rank)
+        with self.function.when(~group.full, rare=True):
+            begins = self.places_of_vectors(group)
+            for a, vector in enumerate(vectors):
+                numbers = self.function.spill(vector)
+                for lane, begin in enumerate(begins):
+                    memory.at(a).store(numbers.load(lane), begin)
 
     def store_fresh_vectors(self, group: Group, memory: Pointer, vectors: Sequence[Value]) -> None:
         """Write the vectors of the last points of a group, which no group before has."""
@@ -385,7 +412,7 @@ class Points:
         lanes, call = self.lanes, self.call
         sizes = [call.out_sizes[a].to(self.offset_kind) for a in range(self.rank)]
         lane = self.function.vector(range(lanes), self.offset_kind)
-        if group.column is None:
+        if group.listed:
             return split_index(group.point, sizes)
         first, column = group.point.to(self.offset_kind), group.column.to(self.offset_kind)
 
@@ -467,19 +494,16 @@ class Points:
             x, *own = self.output_coordinates(group)
             return [x, *self.map_terms(own, read)]
 
-        def in_known_row(column: Value) -> list[Value]:
+        def in_known_row() -> list[Value]:
             lane = function.vector(range(self.lanes), self.offset_kind)
-            position = (lane + column.to(self.offset_kind)).to(function.real)
+            position = (lane + group.column.to(self.offset_kind)).to(function.real)
             terms = (term.splat(self.lanes) for term in group.output_row.map_terms)
             return [self.output_coordinate(0, position), *terms]
 
-        column = group.column
-        if column is None:
+        if group.listed:
             x, *lines = in_any_row()
         else:
-            x, *lines = function.choose(
-                self.rows_are_known, lambda: in_known_row(column), in_any_row, likely=True
-            )
+            x, *lines = function.choose(self.rows_are_known, in_known_row, in_any_row, likely=True)
         with function.exactly():
             lines = [line + read(a * (self.rank + 1)) * x for a, line in enumerate(lines)]
         if self.source.grid_layout == AFFINE:
@@ -535,17 +559,34 @@ class Points:
 
         Strips of one plane are apart in memory, so that processors do not foresee the next one.
         """
-        if self.contiguous and not group.listed:
+        if not self.contiguous:
+            return memory.load_each(self.places_of_values(group))
+        if group.full is None:
             item = memory.at(group.item * self.call.out_item)
             ahead = group.prefetch_distance if self.source.prefetches else 0
             return self.load_line(item, group.point, ahead)
-        return memory.load_each(self.places_of_values(group))
+        (values,) = self.function.choose(
+            group.full,
+            lambda: [memory.load(group.column, self.lanes)],
+            lambda: [memory.load_each(self.places_of_values(group))],
+            likely=True,
+        )
+        return values
 
     def store_values(self, group: Group, memory: Pointer, value: Value) -> None:
         """Write a number for each point to the plane of an output that begins at ``memory``."""
-        if self.contiguous and not group.listed:
+        if not self.contiguous:
+            self.store_each(group, memory, value)
+        elif group.full is None:
             memory.at(group.item * self.call.out_item).store(value, group.point)
-            return
+        else:
+            with self.function.when(group.full):
+                memory.store(value, group.column)
+            with self.function.when(~group.full, rare=True):
+                self.store_each(group, memory, value)
+
+    def store_each(self, group: Group, memory: Pointer, value: Value) -> None:
+        """Write the numbers of points one by one."""
         numbers = self.function.spill(value, soon=True)
         for lane, place in enumerate(self.places_of_values(group)):
             memory.store(numbers.load(lane), place)

@@ -95,7 +95,8 @@ class KnownStrides(NamedTuple):
     Attributes:
         x_contiguous: whether neighbours along x are neighbours in memory: numbers, or pixels of
             several channels.
-        contiguous: whether the values of neighbouring points are neighbours in memory.
+        contiguous: whether the values of neighbouring points are neighbours in memory, in a list
+            of points also those of two items.
         wide: whether offsets of pixels are int64: they need it, or an axis is too long for real
             numbers to hold the index of each pixel (`holds_indices`).
         channels: how many channels, which are neighbours in memory, are processed together: all, or
