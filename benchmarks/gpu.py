@@ -116,8 +116,8 @@ class Case:
     @property
     def toy(self) -> Case:
         """The same case with few pixels, for an interpreter."""
-        items, channels, *spatial = self.shape
-        shape = (min(items, 2), min(channels, 3), *(min(n, 4) for n in spatial))
+        _, channels, *spatial = self.shape
+        shape = (1, min(channels, 2), *(min(n, 4 if len(spatial) < 3 else 3) for n in spatial))
         return replace(self, shape=shape, points=self.points and 5, shrink=min(self.shrink, 2))
 
     @property

@@ -161,7 +161,8 @@ def test_every_method_boundary_and_unit_matches_grid_sample(mode):
     # With other units for each boundary than other methods have.
     units = itertools.islice(itertools.cycle(COORDS), EVERY_METHOD.index(mode), None)
     rows = list(zip(boundaries.BOUNDARIES, units, itertools.repeat(5), strict=False))
-    rows += zip(boundaries.BOUNDARIES, itertools.cycle(COORDS), itertools.repeat(1))
+    if EVERY_METHOD.index(mode) % 3 == 0:
+        rows += zip(boundaries.BOUNDARIES, itertools.cycle(COORDS), itertools.repeat(1))
     for case, (boundary, coords, size) in enumerate(rows):
         image = noise((size,))
         places = PLACES[case % 2 :: 2] * (1 if coords == "normalized" else size / 2)
