@@ -234,10 +234,16 @@ def test_double_backward_matches_the_formulas(
 
 
 @pytest.mark.parametrize(
-    ("channels", "items", "out"),
-    cases.slow_after(2, [(2, 1, (3, 67)), (9, 2, (40,)), (9, 2, (3, 67)), (3, 1, (5, 67))]),
+    ("channels", "items", "out", "dtype"),
+    cases.slow_after(
+        2,
+        [
+            *((2, 1, (3, 67), torch.float64), (9, 2, (40,), torch.float64)),
+            *((9, 2, (3, 35), torch.float16), (3, 1, (5, 67), torch.float64)),
+        ],
+    ),
+    ids=str,
 )
-@pytest.mark.parametrize("dtype", cases.slow_after(1, [torch.float64, torch.float16]), ids=str)
 def test_blocks_of_rows_and_interleaved_copies(
     channels: int,
     items: int,
