@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gridsample
+from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.operators import is_eager_on_cpu
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace`:DeprecationWarning")
@@ -217,6 +218,32 @@ def test_channels_that_come_last() -> None:
             lambda: gridsample.grid_sample(image, grid, "linear", "constant", fill_value=2.0)
         )
         assert torch.equal(filled, long)
+
+
+@pytest.mark.parametrize("channels", [3, 9])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_gradients_of_channels_that_come_last_are_prepared(
+    axis: int, channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = cases.generator("channels last", axis, channels)
+    image, grid, upstream = (
+        torch.from_numpy(rng.uniform(-1, 1, shape))
+        for shape in ((2, 6, 7, channels), (2, 4, 5, 2), (2, 4, 5, channels))
+    )
+    if axis == 1:
+        image, upstream = image.movedim(-1, 1), upstream.movedim(-1, 1)
+
+    def step() -> tuple[Tensor, ...]:
+        leaves = image.detach().requires_grad_(), grid.detach().requires_grad_()
+        sampled = gridsample.grid_sample(*leaves, "linear", "border", channel_axis=axis)
+        return torch.autograd.grad(sampled, leaves, upstream)
+
+    expected = in_mode(step)
+    monkeypatch.setattr(fast_path, "backward", None)  # which is for those that are not
+    for _ in range(2):
+        gradients = step()
+        for gradient, exact in zip(gradients, expected, strict=True):
+            assert torch.equal(gradient, exact) and gradient.stride() == exact.stride()
 
 
 def test_a_prepared_call_follows_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ def prepared(
         out, ready = operators.ready_gather(resolved.plan, planes, points, threads)
     else:
         out, ready = cuda_calls.ready_gather(resolved.plan, planes, points)
-    return prepare(ready, out.movedim(1, -1) if resolved.channels_last() else out, resolved)
+    return prepare(ready, out, resolved)
 
 
 def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
@@ -356,12 +356,15 @@ class Torch(Backend):
             return None
         if not call.checked:
             call.checked = check(self, image, grid, Options(*options))
-        if call.ready is not None:
-            if not (torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad)):
-                return call.run(image, grid)
-            if not call.options.channels_last():
-                return derivatives.record_gather(image, grid, call.options, call)
-        return sample_eagerly(image, grid, call.options)
+        if call.ready is None:
+            return sample_eagerly(image, grid, call.options)
+        last = call.options.channels_last()
+        planes = image.movedim(-1, 1) if last else image
+        if torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad):
+            result = derivatives.record_gather(planes, grid, call.options, call)
+        else:
+            result = call.run(planes, grid)
+        return result.movedim(1, -1) if last else result
 
     def direct_path(
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]

@@ -66,6 +66,14 @@ def contiguous_if_faster(image: Tensor, values: Tensor) -> Tensor:
     return image
 
 
+def pays_interleaving(values: Tensor, image: Tensor) -> bool:
+    """Whether to copy upstream values so that their channels come last, as those of the image do.
+
+    Contiguous channels are several times as fast, which is worth a copy.
+    """
+    return image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG
+
+
 class Prepared:
     """A call for eager tensors with certain layouts, of which all but their addresses is known.
 
@@ -102,14 +110,20 @@ class Prepared:
         return None if ready is None else run_sweeps(ready, values, image, grid, needed)
 
     def prepare_backward(self, values: Tensor, image: Tensor, grid: Tensor, needed: Needed) -> Any:
-        """Prepare the gradients, for an image in the usual layout, which that of the result has."""
+        """Prepare the gradients, that of the image with its strides; None if that needs copies."""
         call, threads = self.options.plan, self.options.threads or torch.get_num_threads()
-        usual = values.dtype == image.dtype and image.is_contiguous() and values.numel()
-        if call.vanishes or not usual:
+        if call.vanishes or values.dtype != image.dtype or not values.numel():
+            return None
+        if pays_interleaving(values, image) or contiguous_if_faster(image, values) is not image:
             return None
         layouts = [layout_of(tensor) for tensor in (values, image, grid)]
         ready = on_cpu().ready_backward(call.plan, call.order, *layouts, needed, threads)
-        return None if ready is None or ready.back else ready
+        if ready is not None and needed[0]:
+            gradient = torch.empty(ready.shape, device="meta")
+            gradient = gradient.permute(ready.back) if ready.back else gradient
+            if gradient.stride() != image.stride():
+                return None
+        return ready
 
 
 def without_data(shape: Shape, strides: Shape, dtype: torch.dtype) -> Tensor:
@@ -149,8 +163,7 @@ def backward(
 ) -> Gradients | None:
     """Compute the needed gradients if kernels can read the tensors directly, otherwise None."""
     image = contiguous_if_faster(image, values)
-    if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:
-        # Contiguous channels are several times as fast, which is worth a copy.
+    if pays_interleaving(values, image):
         values = values.movedim(1, -1).contiguous().movedim(-1, 1)
     layouts = [layout_of(tensor) for tensor in (values, image, grid)]
     ready = on_cpu().ready_backward(plan, order, *layouts, needed, threads)
