@@ -11,7 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import gridsample
+from gridsample.kernels import forks
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -251,6 +255,13 @@ def test_a_child_of_a_fork_during_a_compilation_works() -> None:
 
 def test_a_fork_during_a_long_compilation_raises_a_clear_error() -> None:
     assert run(TOO_LONG) == "the parent goes on\n"
+
+
+def test_a_child_without_the_lock_calls_what_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = np.zeros((1, 4, 8, 2), np.float32)
+    for size in (8, 9):
+        monkeypatch.setattr(forks.guard, "lost", size == 9)
+        gridsample.grid_sample(np.ones((1, 1, size, size), np.float32), grid)
 
 
 def test_the_thread_that_compiles_may_fork() -> None:

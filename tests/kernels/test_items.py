@@ -31,6 +31,39 @@ def coordinates(*shape, dtype=np.float32):
 # Items of few points ----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("points", [1, 3, 10])
+def test_gradients_of_few_points_do_not_depend_on_threads(points):
+    """Lanes of a group add together to a pixel, so groups must be the same."""
+    image, upstream = drawn(900, 2, 2, 2, 2), drawn(900, 2, points)
+    grid = coordinates(900, points, 3)
+    results = [
+        gridsample.grid_sample_vjp(upstream, image, grid, "bicubic", "reflection", threads=threads)
+        for threads in (1, 2, 3)
+    ]
+    for other in results[1:]:
+        for gradient, first in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(gradient, first)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("points", [1, 3, 8, 15])
+def test_items_that_follow_each_other_match_those_apart(points, channels):
+    image, upstream = drawn(37, channels, 4, 5), drawn(37, channels, points, seed=1)
+    grid = coordinates(37, points, 2)
+    apart = np.concatenate([grid, grid], 1)[:, :points]
+    assert apart.strides[0] == 2 * grid.strides[0]
+    for mode in ("nearest", "linear", "cubic"):
+        together = gridsample.grid_sample(image, grid, mode)
+        np.testing.assert_array_equal(together, gridsample.grid_sample(image, apart, mode))
+        out = np.empty((37, channels, 2 * points), np.float32)[..., :points]
+        np.testing.assert_array_equal(gridsample.grid_sample(image, grid, mode, out=out), together)
+        values = np.concatenate([upstream, upstream], -1)[..., :points]
+        gradients = gridsample.grid_sample_vjp(upstream, image, grid, mode)
+        others = gridsample.grid_sample_vjp(values, image, apart, mode)
+        for gradient, other in zip(gradients, others, strict=True):
+            np.testing.assert_array_equal(gradient, other)
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize(("mode", "boundary"), CASES, ids=["linear", "cubic", "nearest"])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8], ids=["float32", "uint8"])

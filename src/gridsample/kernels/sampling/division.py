@@ -175,7 +175,7 @@ def fit_together(plan: Plan, kind: str) -> bool:
 
 
 def divide(plan: Plan, outputs: Outputs, planes: int, blocks: Blocks, points: int = 0) -> Array:
-    """Divide a call into the ranges of its tasks, a row of `points.TaskRange` each.
+    """Divide a call into the ranges of its tasks, a row of `groups.TaskRange` each.
 
     Args:
         plan: the plan of the call.
@@ -314,11 +314,19 @@ def divide_sums(
         units = planes // unit
         count = min(units, -(-threads // groups))
         cuts = [*(units * cut // count * unit for cut in range(count)), planes]
-    tasks, items = 1, plan.grid_items
+    tasks, items, whole = 1, plan.grid_items, 1
+    if outputs.listed:
+        # Groups of points must be the same for every number of threads: a pixel's taps in several
+        # lanes are added together before they are added to it.
+        lanes = lanes_of(plan)
+        whole = lanes // math.gcd(plan.points, lanes)
     if apart:
         tasks = min(items, max(1, reads_of(plan) // FEW // threads) * threads)
+    firsts = [items * task // tasks // whole * whole for task in range(tasks)]
     ranges = []
-    for first, end in itertools.pairwise(items * task // tasks for task in range(tasks + 1)):
+    for first, end in itertools.pairwise([*firsts, items]):
+        if first == end:
+            continue
         points = (first, end, 0, outputs.rows, 0, outputs.columns)
         if outputs.listed:
             points = (0, 1, 0, 1, plan.points * first, plan.points * end)

@@ -26,7 +26,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
     Distances count elements.  Planes are given by the places of their first elements.
     """
     fields: dict[str, str | tuple[str, int]] = dict(
-        ranges="*int64",  # of each task; a row of `points.TaskRange` each
+        ranges="*int64",  # of each task; a row of `groups.TaskRange` each
         columns="int64",  # points of a row, or of a list
         points="int64",  # of an item
         # The share of the cache that is read where a coordinate changes by 1; see `division`.

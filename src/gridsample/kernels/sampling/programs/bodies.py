@@ -5,6 +5,7 @@ Most processes need a few of them, so each module is imported when its first pro
 
 from __future__ import annotations
 
+import functools
 import importlib
 
 from gridsample.kernels import forks
@@ -42,8 +43,14 @@ def bodies_for(known: KnownStrides) -> dict[str, str]:
 
 def body_of(description: Description) -> type[Body]:
     """Return the class that writes the program of a description."""
-    module, name = bodies_for(description.known)[description.operation].split(".")
+    return loaded(bodies_for(description.known)[description.operation])
+
+
+@functools.cache
+def loaded(path: str) -> type[Body]:
+    """Import a class."""
+    module, name = path.split(".")
     with forks.held():
-        loaded = importlib.import_module(f"gridsample.kernels.sampling.programs.{module}")
-    body: type[Body] = getattr(loaded, name)
+        imported = importlib.import_module(f"gridsample.kernels.sampling.programs.{module}")
+    body: type[Body] = getattr(imported, name)
     return body

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gridsample.kernels.sampling.programs.groups import Strip, TaskRange
 from gridsample.kernels.sampling.programs.loads import Image
-from gridsample.kernels.sampling.programs.points import Points, Strip, TaskRange
+from gridsample.kernels.sampling.programs.points import Points
 from gridsample.kernels.sampling.programs.prefetching import Prefetch
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import States

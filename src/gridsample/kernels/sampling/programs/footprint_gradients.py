@@ -24,7 +24,7 @@ from gridsample.kernels.sampling.programs.gradients import (
     DoubleBackward,
     Totals,
 )
-from gridsample.kernels.sampling.programs.points import Group, Strip, TaskRange
+from gridsample.kernels.sampling.programs.groups import Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.vector import Pointer, Value

@@ -13,8 +13,8 @@ import operator
 from collections.abc import Sequence
 
 from gridsample.kernels.sampling.programs.footprints import Footprint, OverFootprints, Span
+from gridsample.kernels.sampling.programs.groups import Group, TaskRange
 from gridsample.kernels.sampling.programs.labels import Labels, as_key, key_kind, weights_in_cells
-from gridsample.kernels.sampling.programs.points import Group, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.settings import Call

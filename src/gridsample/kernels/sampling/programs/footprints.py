@@ -24,7 +24,8 @@ from gridsample.definitions.footprints import SLACK
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.points import AFFINE, Group, Points, Strip, TaskRange
+from gridsample.kernels.sampling.programs.groups import Group, Strip, TaskRange
+from gridsample.kernels.sampling.programs.points import AFFINE, Points
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.settings import SHRINKS, Call

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.programs.body import Body
+from gridsample.kernels.sampling.programs.groups import Strip, TaskRange
 from gridsample.kernels.sampling.programs.loads import read_each, splat_of
-from gridsample.kernels.sampling.programs.points import Strip, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.ways import Copies

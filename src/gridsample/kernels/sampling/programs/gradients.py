@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from gridsample.kernels.sampling.programs.body import Body
+from gridsample.kernels.sampling.programs.groups import Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.loads import Image, splat_of
-from gridsample.kernels.sampling.programs.points import AFFINE, Group, Strip, TaskRange
+from gridsample.kernels.sampling.programs.points import AFFINE
 from gridsample.kernels.sampling.programs.sampler import Description, GroupTaps
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.sums import TapSums

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.states import Offsets
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 

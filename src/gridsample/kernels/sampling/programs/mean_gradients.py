@@ -17,9 +17,9 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.programs.counting import COUNTED, PIXEL, WEIGHT
 from gridsample.kernels.sampling.programs.gradients import Backward
+from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.loads import Image, splat_of
 from gridsample.kernels.sampling.programs.missing import Counts
-from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Value

@@ -19,10 +19,10 @@ from gridsample.kernels.sampling.programs.counting import (
     CountedPixels,
     Counting,
 )
+from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.mean_gradients import MeanBackward
 from gridsample.kernels.sampling.programs.missing import Counts, Means
-from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.run_gradients import (
     BackwardRuns,
     PartOfRun,

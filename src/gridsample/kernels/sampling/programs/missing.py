@@ -26,9 +26,9 @@ from gridsample.kernels.sampling.programs.counting import (
     place_of_pair,
 )
 from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.pairs import Pairs, weights_of_pairs
-from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.settings import STRIP, Call

@@ -1,15 +1,4 @@
-"""Where W points come from: a grid's memory or maps; and where their results go.
-
-Work is divided, from the outside to the inside, into
-
-    tasks    one for each call of the program; each has a *range* of items, rows, columns and planes
-    strips   at most 256 points of a row; one plane is sampled at all of them before the next
-    groups   W points, as many as a register has lanes, or a few times as many; a lane is a point
-
-A row is the output's last axis, or all points of an item.  Where items have few points, all points
-of all items are one list instead.  The last group of a row overlaps the group before it, and the
-last group of a list repeats its last point, so that every group is full.
-"""
+"""Where the W points of a group come from: a grid or maps; and where their results go."""
 
 from __future__ import annotations
 
@@ -20,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.sampling.programs.groups import Group, OutputRow, Strip, TaskRange
 from gridsample.kernels.sampling.programs.indices import split_index, split_neighbours
 from gridsample.kernels.sampling.programs.interleaving import deinterleave, interleave
 from gridsample.kernels.sampling.programs.lookahead import Lookahead
@@ -35,56 +25,6 @@ AFFINE, PROJECTIVE = "affine", "projective"
 ROWS_AHEAD = 6
 # Points are far apart if the distance of neighbours is more than 1 / FAR of the image's size.
 FAR = 16
-
-
-class TaskRange(NamedTuple):
-    """A task's part of the work; `division` makes them."""
-
-    item: Value
-    item_end: Value
-    row: Value
-    row_end: Value
-    column: Value
-    column_end: Value
-    plane: Value
-    plane_end: Value
-
-
-class OutputRow(NamedTuple):
-    """What the points of one of the output's rows share, if programs need it.
-
-    Attributes:
-        outer: the index of the row along the output's axes, x excluded.
-        map_terms: for each row of the map's matrix, the sum of its terms but that of x.
-    """
-
-    outer: tuple[Value, ...] = ()
-    map_terms: tuple[Value, ...] = ()
-
-
-class Group(NamedTuple):
-    """W points that are processed together.
-
-    Attributes:
-        item: the item of all points, an int64; for a list, of each point.
-        point: the first point's index within its item, an int64; for a list, of each point.
-        column: the first point's index within its row, or within the list.
-        fresh: whether no earlier lane or group has the same point, for each lane (a bool).
-        listed: whether the points are a list.
-        prefetch_distance: how many points further those are that are processed some time later: a
-            row if rows are cut into blocks, otherwise a strip; 0 for a list.
-        full: for a list, whether the points are all different, and neighbours in it.
-        output_row: see `Strip`.
-    """
-
-    item: Value
-    point: Value
-    column: Value
-    fresh: Value
-    listed: bool
-    prefetch_distance: Value | int = 0
-    full: Value | None = None
-    output_row: OutputRow = OutputRow()
 
 
 class PointSource(NamedTuple):
@@ -598,28 +538,6 @@ class Points:
     def place_of_value(self, group: Group) -> Callable[[int | Value], Value]:
         """Return what computes the place of the number of the point in some lane."""
         return self.place(group, self.call.out_item, self.call.out_point)
-
-
-class Strip(NamedTuple):
-    """Points of one row that are processed together.
-
-    Attributes:
-        item: their item.
-        row: their row.
-        begin: the first column.
-        end: the end of the columns.
-        prefetch_distance: see `Group`.
-        output_row: what the points of the row share.
-        listed: whether the points are a list; there is no single item or row then.
-    """
-
-    item: Value
-    row: Value
-    begin: Value
-    end: Value
-    prefetch_distance: Value | int = 0
-    output_row: OutputRow = OutputRow()
-    listed: bool = False
 
 
 def offset_kind(wide: bool) -> Kind:

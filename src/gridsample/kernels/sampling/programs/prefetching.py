@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.loads import Image
-from gridsample.kernels.sampling.programs.points import Group, Points, Strip
+from gridsample.kernels.sampling.programs.points import Points
 from gridsample.kernels.sampling.programs.sampler import Sampler
 from gridsample.kernels.sampling.programs.states import States
 from gridsample.kernels.vector import Pointer, Value

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.gradients import Backward
-from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
 from gridsample.kernels.sampling.programs.runs import Block, Runs
 from gridsample.kernels.sampling.programs.sampler import Description

@@ -22,9 +22,9 @@ from typing import NamedTuple
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import CountedPixels, Counting
 from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.interleaving import interleave
 from gridsample.kernels.sampling.programs.loads import load_words
-from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description, Sampler
 from gridsample.kernels.sampling.programs.states import State, value_of
 from gridsample.kernels.sampling.programs.sums import (

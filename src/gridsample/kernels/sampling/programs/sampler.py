@@ -26,8 +26,9 @@ from gridsample.kernels.sampling.programs.axes import (
     Tap,
 )
 from gridsample.kernels.sampling.programs.counting import Counting
+from gridsample.kernels.sampling.programs.groups import Group
 from gridsample.kernels.sampling.programs.loads import Strides
-from gridsample.kernels.sampling.programs.points import Group, PointSource, offset_kind
+from gridsample.kernels.sampling.programs.points import PointSource, offset_kind
 from gridsample.kernels.sampling.programs.row_sums import Weights
 from gridsample.kernels.sampling.programs.singles import SingleTaps
 from gridsample.kernels.sampling.programs.states import Offsets, State, further, value_of

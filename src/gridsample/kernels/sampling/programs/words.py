@@ -19,9 +19,9 @@ from gridsample.kernels.sampling.layouts import Planes, reach_of
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import sum_counted
 from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.loads import read_words
 from gridsample.kernels.sampling.programs.pairs import Pairs, row_of
-from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
 from gridsample.kernels.sampling.programs.states import Offsets, State
 from gridsample.kernels.sampling.programs.sums import both
