@@ -45,6 +45,7 @@ def prefer(way: str) -> None:
         compiler.Target.gathers_fast = True  # type: ignore[assignment, method-assign]
     if way == "asks":
         calls.pays_prefetching = lambda plan, source: True
+        calls.pays_asking_at_once = lambda plan, source: plan.footprint is None
 
 
 def maker(side: str) -> Callable[..., Array]:

@@ -29,6 +29,7 @@ from gridsample.kernels.sampling.division import (
     divide_sums,
     lanes_of,
     passes,
+    pays_asking_at_once,
     pays_prefetching,
     with_own_grids,
 )
@@ -309,6 +310,9 @@ class Preparation:
             wide=listed and self.reach_of_points() >= 1 << 31,
             lanes=self.group_size(),
             prefetches=pays_prefetching(plan, self.image),
+            asks_at_once=not listed
+            and self.gradient is None
+            and pays_asking_at_once(plan, self.image),
             in_blocks=self.blocks.far < len(self.values.starts),
         )
         if plan.are_maps(grid[0]):

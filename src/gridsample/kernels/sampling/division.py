@@ -95,6 +95,16 @@ def pays_prefetching(plan: Plan, source: Planes) -> bool:
     return size > CACHE and not far_apart
 
 
+def pays_asking_at_once(plan: Plan, source: Planes) -> bool:
+    """Whether to ask for pixels as soon as points at random places have been located.
+
+    Waiting for pixels and computing positions then overlap.  More taps, or planes of which many
+    pixels are in cache, gain nothing, and gradients lose.
+    """
+    taps, size = taps_of(plan), math.prod(plan.spatial) * kind_of(source.kind).bits // 8
+    return plan.footprint is None and taps <= 8 and size > CACHE * (1 if taps == 1 else 8)
+
+
 def with_own_grids(plan: Plan, grid: Layout) -> tuple[Plan, Layout]:
     """Return the plan and the grid's layout as if each item had a grid of its own, if that pays.
 

@@ -49,6 +49,7 @@ class Body:
 
     def write_range(self, part: TaskRange) -> None:
         """Write the loops over the strips and the planes of a range."""
+        self.prefetch.begin(part)
         with self.points.strips(part) as strip:
             self.locate(strip)
             self.prefetch.check_distance()
@@ -75,6 +76,7 @@ class Body:
         with self.points.groups(strip) as (number, group):
             coordinates = self.points.coordinates(group)
             self.states.save(number, self.sampler.locate(coordinates, group))
+            self.prefetch.ask_at_once(strip, number, self.images)
 
     def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Process a plane, or the run that begins with it, at the points of a strip.

@@ -37,6 +37,8 @@ class PointSource(NamedTuple):
         wide: whether distances between points of a list need int64.
         lanes: the number of points of a group.
         prefetches: whether it pays to ask for pixels before they are read.
+        asks_at_once: whether it pays to ask for those of points at random places once these are
+            located.
         in_blocks: whether planes are processed in blocks if points are far apart.
         pixels: whether maps take the indices of points, and footprints do not change their units.
     """
@@ -47,6 +49,7 @@ class PointSource(NamedTuple):
     wide: bool
     lanes: int
     prefetches: bool
+    asks_at_once: bool
     in_blocks: bool
     pixels: bool = False
 

@@ -4,7 +4,9 @@ A processor foresees reads of contiguous memory only, and begins no read that is
 hundred instructions ahead.  Where points cross the rows of a large image, one in about 16 reads a
 new line of the cache, and waits for it while nothing else is under way.  Therefore programs ask for
 such lines ahead: for those of a strip's first plane after they have located its points, and for
-those of the next plane while they sample one.
+those of the next plane while they sample one.  Of points at random places, they ask for those of
+the first plane alone, while they locate other points: the processor then waits for memory and
+computes positions at the same time.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from gridsample.kernels.sampling.programs.groups import Group, Strip
+from gridsample.kernels.sampling.programs.groups import Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.points import Points
 from gridsample.kernels.sampling.programs.sampler import Sampler
@@ -37,11 +39,16 @@ class Prefetch:
         near: whether points are near each other; None for samples of footprints, which always are.
         lanes: the points of a group whose pixels are asked for.
         lanes_between: further ones, where points are steep.
+        scattered: whether points are at random places, and to ask for their pixels at once; None if
+            that does not pay.
+        first_plane: the first plane of the range.
         needed: whether to ask for the plane that `aim` chose.
         planes: the memory of that plane; of each image, if there are several.
     """
 
     near: Value | None
+    scattered: Value | None
+    first_plane: Value
     needed: Value
     planes: list[Pointer]
 
@@ -53,6 +60,23 @@ class Prefetch:
         self.lanes = range(0, lanes, step)
         self.lanes_between = range(step // 2, lanes if step >= GAP else 0, step)
         self.pays, self.near = points.source.prefetches, None
+
+    def begin(self, part: TaskRange) -> None:
+        """Find out whether the points of a range are at random places."""
+        self.scattered, self.first_plane = None, part.plane
+        if self.points.source.asks_at_once:
+            self.scattered = self.points.far_apart(part)
+
+    def ask_at_once(self, strip: Strip, number: Value, images: Sequence[Image]) -> None:
+        """Ask for a pixel of each point of a group that has just been located, if that pays."""
+        if self.scattered is None:
+            return
+        with self.function.when(self.scattered):
+            offsets = self.offsets(number)
+            for image in images:
+                memory = image.plane(strip, self.first_plane)
+                for lane in range(self.points.lanes):
+                    memory.prefetch(offsets.load(lane).to("int64"))
 
     def check_distance(self) -> None:
         """Find out whether the first points of the strip are near; otherwise, ask for nothing."""
