@@ -39,7 +39,9 @@ def without_interior(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     forget()
 
 
-def results(rank: int, mode: str, boundary: str, units: str) -> list[Array]:
+def results(
+    rank: int, mode: str, boundary: str, units: str, extrapolate: bool | str = True
+) -> list[Array]:
     """Samples over footprints, and their gradients, from the middle to beyond the edges."""
     rng, spatial = cases.generator("interior", rank, mode), SIZES[rank]
     image = cases.pixels(rng, (2, 3, *spatial))
@@ -50,7 +52,7 @@ def results(rank: int, mode: str, boundary: str, units: str) -> list[Array]:
     if units == "pixel":
         grid = (grid + 1) / 2 * (np.array(spatial[::-1]) - 1)
     options: dict[str, Any] = {"mode": mode, "padding_mode": boundary, "antialias": True}
-    options |= {"coords": units, "threads": 1}
+    options |= {"coords": units, "threads": 1, "extrapolate": extrapolate}
     if boundary == "constant":
         options["fill_value"] = 2.5
     samples = gridsample.grid_sample(image, grid, **options)
@@ -82,3 +84,12 @@ def test_pairs_are_those_of_samples_anywhere(
     rank: int, boundary: str, without_interior: Any
 ) -> None:
     assert_equal_to_samples_anywhere(without_interior, rank, "linear", boundary, "normalized")
+
+
+@pytest.mark.parametrize("extrapolate", [False, "edges", "centers"])
+@pytest.mark.parametrize("units", ["normalized", "pixel"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_positions_that_are_not_extrapolated_round_as_others(
+    mode: str, units: str, extrapolate: bool | str, without_interior: Any
+) -> None:
+    assert_equal_to_samples_anywhere(without_interior, 1, mode, "reflection", units, extrapolate)

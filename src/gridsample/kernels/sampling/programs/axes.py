@@ -271,7 +271,8 @@ class Axis:
         """Convert coordinates to positions that are known to be interior: nothing is folded."""
         lanes = self.function.lanes
         position, slope = self.unnormalize(coordinate), self.pixels_per_unit()
-        if self.rule.folds and self.rule.edge:  # folding rounds; see `fold_if_outside`
+        # Folding rounds; see `fold_if_outside`.
+        if self.rule.folds and self.rule.edge and self.rule.margin != 0:
             with self.function.exactly():
                 position, sign = self.folded(position)
             slope = slope * sign
