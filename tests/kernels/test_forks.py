@@ -261,7 +261,8 @@ def test_a_child_without_the_lock_calls_what_was_compiled(monkeypatch: pytest.Mo
     grid = np.zeros((1, 4, 8, 2), np.float32)
     for size in (8, 9):
         monkeypatch.setattr(forks.guard, "lost", size == 9)
-        gridsample.grid_sample(np.ones((1, 1, size, size), np.float32), grid)
+        sampled = gridsample.grid_sample(np.ones((1, 1, size, size), np.float32), grid)
+        np.testing.assert_array_equal(sampled, 1)
 
 
 def test_the_thread_that_compiles_may_fork() -> None:

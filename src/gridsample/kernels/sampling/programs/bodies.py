@@ -43,12 +43,12 @@ def bodies_for(known: KnownStrides) -> dict[str, str]:
 
 def body_of(description: Description) -> type[Body]:
     """Return the class that writes the program of a description."""
-    return loaded(bodies_for(description.known)[description.operation])
+    return load_body(bodies_for(description.known)[description.operation])
 
 
 @functools.cache
-def loaded(path: str) -> type[Body]:
-    """Import a class."""
+def load_body(path: str) -> type[Body]:
+    """Import a class, given its module and its name."""
     module, name = path.split(".")
     with forks.held():
         imported = importlib.import_module(f"gridsample.kernels.sampling.programs.{module}")

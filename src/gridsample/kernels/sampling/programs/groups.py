@@ -73,10 +73,10 @@ class Group(NamedTuple):
         point: the first point's index within its item, an int64; for a list, of each point.
         column: the first point's index within its row, or within the list.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
-        listed: whether the points are a list.
         prefetch_distance: how many points further those are that are processed some time later: a
             row if rows are cut into blocks, otherwise a strip; 0 for a list.
-        full: for a list, whether the points are all different, and neighbours in it.
+        full: for a list, whether the points are all different, and neighbours in it; None for
+            points of a row.
         output_row: see `Strip`.
     """
 
@@ -84,7 +84,11 @@ class Group(NamedTuple):
     point: Value
     column: Value
     fresh: Value
-    listed: bool
     prefetch_distance: Value | int = 0
     full: Value | None = None
     output_row: OutputRow = OutputRow()
+
+    @property
+    def listed(self) -> bool:
+        """Whether the points are a list."""
+        return self.full is not None

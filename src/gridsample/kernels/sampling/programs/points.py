@@ -191,10 +191,8 @@ class Points:
             index = strip.row * self.call.columns + first
             lane = self.function.vector(range(self.lanes), "int32")
             fresh = lane >= (column - first).to("int32")
-            return Group(
-                strip.item, index, first, fresh, False, strip.prefetch_distance, None,
-                strip.output_row,
-            )  # fmt: skip
+            distance, row = strip.prefetch_distance, strip.output_row
+            return Group(strip.item, index, first, fresh, distance, output_row=row)
         lane = self.function.vector(range(self.lanes), self.offset_kind)
         last = (strip.end - 1).to(self.offset_kind)
         number = lane + column.to(self.offset_kind)
@@ -202,7 +200,7 @@ class Points:
         each = self.call.points.to(self.offset_kind)
         item = number // each
         full = column + self.lanes <= strip.end
-        return Group(item, number - item * each, column, fresh, listed=True, full=full)
+        return Group(item, number - item * each, column, fresh, full=full)
 
     def number_of_strip(self, strip: Strip) -> Value:
         """Return the number of a strip among those of all rows of all items."""
@@ -229,16 +227,11 @@ class Points:
     def stored(self, group: Group) -> list[Value]:
         """Read a group's coordinates as they are stored."""
         call, lanes, rank, layout = self.call, self.lanes, self.rank, self.source.grid_layout
-        distances = call.grid_item, call.grid_point, call.grid_axis
         if layout == STRIDED:
+            distances = call.grid_item, call.grid_point, call.grid_axis
             return self.load_vectors(group, call.grid, *distances)
-        if group.full is not None:
-            return self.function.choose(
-                group.full,
-                lambda: self.load_contiguous_vectors(call.grid.at(group.column * rank)),
-                lambda: self.load_vectors(group, call.grid, *distances),
-                likely=True,
-            )
+        if group.listed:  # whose items follow each other
+            return self.vectors(group, call.grid)
         item = call.grid.at(group.item * call.grid_item)
         if layout == PLANAR:
             lines = [item.at(call.grid_axis * a) for a in range(rank)]

@@ -72,11 +72,8 @@ class Prefetch:
         if self.scattered is None:
             return
         with self.function.when(self.scattered):
-            offsets = self.offsets(number)
-            for image in images:
-                memory = image.plane(strip, self.first_plane)
-                for lane in range(self.points.lanes):
-                    memory.prefetch(offsets.load(lane).to("int64"))
+            planes = [image.plane(strip, self.first_plane) for image in images]
+            self.ask_lanes(self.offsets(number), range(self.points.lanes), planes)
 
     def check_distance(self) -> None:
         """Find out whether the first points of the strip are near; otherwise, ask for nothing."""
@@ -123,16 +120,16 @@ class Prefetch:
     def ask(self, number: Value) -> None:
         """Ask for the pixels of a group, whether it pays or not."""
         offsets = self.offsets(number)
-        self.ask_lanes(offsets, self.lanes)
+        self.ask_lanes(offsets, self.lanes, self.planes)
         if self.lanes_between:
             with self.function.when(self.points.lookahead.steep):
-                self.ask_lanes(offsets, self.lanes_between)
+                self.ask_lanes(offsets, self.lanes_between, self.planes)
 
-    def ask_lanes(self, offsets: Pointer, lanes: range) -> None:
-        """Ask for the pixels of some points of a group."""
+    def ask_lanes(self, offsets: Pointer, lanes: range, planes: Sequence[Pointer]) -> None:
+        """Ask for the pixels of some points of a group, in some planes."""
         for lane in lanes:
             offset = offsets.load(lane).to("int64")
-            for memory in self.planes:
+            for memory in planes:
                 memory.prefetch(offset)
 
     def offsets(self, number: Value) -> Pointer:
