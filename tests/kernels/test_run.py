@@ -21,17 +21,29 @@ def scaling() -> Launch:
     return Launch(compile(function), settings.pack(factor=2.0), tasks=3)
 
 
-def test_addresses_come_in_the_order_of_arrays() -> None:
+def test_arrays_are_passed_by_name() -> None:
     source, target = np.arange(3.0), np.full(3, np.nan)
-    scaling().run([source.ctypes.data, target.ctypes.data], threads=2)
+    scaling().run({"target": target, "other": None, "source": source}, threads=2)
     assert target.tolist() == [0, 2, 4]
 
 
-@pytest.mark.parametrize("count", (0, 1, 3))
-def test_every_array_has_an_address(count: int) -> None:
-    memory = np.zeros(3)
-    with pytest.raises(TypeError, match=f"takes source, target; got {count} addresses"):
-        scaling().run([memory.ctypes.data] * count, threads=1)
+@pytest.mark.parametrize("names", [["target"], ["source"]])
+def test_prepared_runs_take_addresses_in_the_order_of_their_names(names: list[str]) -> None:
+    arrays = {"source": np.arange(3.0), "target": np.full(3, np.nan)}
+    fixed = {name: array for name, array in arrays.items() if name not in names}
+    scaling().ready(1, names, fixed).run(*addresses_of([arrays[name] for name in names]))
+    assert arrays["target"].tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    "arrays", [{}, {"source": 1}, {"source": 1, "traget": 1}, {"source": 1, "target": None}]
+)
+def test_every_array_must_be_given(arrays: dict[str, Any]) -> None:
+    memory = {name: number and np.zeros(3) for name, number in arrays.items()}
+    with pytest.raises(TypeError, match="the program takes source, target; got"):
+        scaling().run(memory, threads=1)
+    with pytest.raises(TypeError, match="the program takes source, target; got"):
+        scaling().ready(1, [name for name, array in memory.items() if array is not None])
 
 
 class Subclass(np.ndarray[Any, Any]):

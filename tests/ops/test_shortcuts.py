@@ -146,7 +146,7 @@ def test_fill_values_live_as_long_as_the_kernel_runs(monkeypatch: pytest.MonkeyP
 
     def noted(*arguments: Any) -> Any:
         values = make(*arguments)
-        made.extend([weakref.ref(array) for array in values])
+        made.extend([weakref.ref(array) for array in values.values()])
         return values
 
     def checked(self: Ready, *addresses: int) -> None:

@@ -117,7 +117,7 @@ def prepared(
         channels = fill_of_channels(fill, plan)
         # The kernel needs them until it is done.
         kept = on_cpu().fills_of_planes(plan, order, image.dtype, channels, None)
-        sample(*addresses_of((image, points, result, *kept)))
+        sample(*addresses_of((image, points, result, *kept.values())))
         return result
 
     return PreparedCall(run, shape, dtype)

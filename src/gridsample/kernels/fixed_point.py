@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import Function, Program, Record, compile, host
 
@@ -56,5 +55,6 @@ def positions(pixels: Array, fractions: Array) -> Array:
     result = np.empty(pixels.shape, np.float32)
     settings = SETTINGS.pack(points=fractions.size, step=STEP)
     launch = Launch(program(), settings, -(-fractions.size // STEP))
-    launch.run(addresses_of((pixels, fractions, result)), pool.cores())
+    arrays = {"pixels": pixels, "fractions": fractions, "positions": result}
+    launch.run(arrays, pool.cores())
     return result

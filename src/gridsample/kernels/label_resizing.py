@@ -23,7 +23,7 @@ from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import Layout, addresses_of, layout_of, native
+from gridsample.kernels.memory import Layout, layout_of, native
 from gridsample.kernels.resize import pick_pixels, planning
 from gridsample.kernels.resize.packing import is_packed
 from gridsample.kernels.run import Launch, entry
@@ -354,8 +354,7 @@ def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None
             out[...] = labels[winners]
             return
     launch = prepare(bands, layout_of(source), layout_of(out), low, range_)
-    addresses = addresses_of((source, out))
-    launch.run(addresses, threads or pool.cores())
+    launch.run({"source": source, "target": out}, threads or pool.cores())
 
 
 def range_of(source: Array) -> tuple[int, int]:

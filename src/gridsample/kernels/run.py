@@ -17,8 +17,9 @@ import contextlib
 import sys
 import threading
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +52,7 @@ def entry(
 
     Args:
         function: the function to write.
-        arrays: the element type of each array, by name, in the order of `Launch.run`.
+        arrays: the element type of each array, by name, as `Launch.run` takes them.
         settings: the layout of the settings.
 
     Yields:
@@ -89,8 +90,25 @@ class Launch(NamedTuple):
     threads: int = sys.maxsize
     batch: int = BATCH
 
-    def ready(self, threads: int, fixed: Sequence[Array] = ()) -> Ready:
-        """Prepare a run on at most ``threads`` threads; ``fixed`` are its last arrays."""
+    def ready(
+        self,
+        threads: int,
+        names: Sequence[str] | None = None,
+        fixed: Mapping[str, Array] = MappingProxyType({}),
+    ) -> Ready:
+        """Prepare a run on at most ``threads`` threads.
+
+        Args:
+            threads: the most threads.
+            names: the names of the arrays whose addresses `Ready.run` takes, in its order; all
+                arrays of the program by default.
+            fixed: other arrays, which are the same in each run.
+
+        Raises:
+            TypeError: the program takes an array that is not among them.
+        """
+        known = [*(self.program.arrays if names is None else names), *fixed]
+        self.check(known)
         worker, settings = (self.program.address, self.program.call), self.settings.address
         scratch, threads = -(-self.scratch // LINE) * LINE, min(threads, self.threads)
         batch, steps = self.batch * threads, []
@@ -98,21 +116,29 @@ class Launch(NamedTuple):
             last = min(first + batch, self.tasks)
             head = 0, 0, first, last, settings
             steps.append(Step(worker, head, scratch, min(threads, last - first)))
-        return Ready(tuple(steps), addresses_of(fixed), (self.settings, *fixed))
+        pick = itemgetter(*map(known.index, self.program.arrays))
+        addresses = tuple(addresses_of(fixed.values()))
+        return Ready(tuple(steps), pick, addresses, (self.settings, *fixed.values()))
 
-    def run(self, addresses: Sequence[int], threads: int) -> None:
-        """Run all tasks on arrays at these addresses, on at most ``threads`` threads.
+    def run(self, arrays: Mapping[str, Array | None], threads: int) -> None:
+        """Run all tasks on arrays, given by name, on at most ``threads`` threads.
 
-        The addresses come in the order in which `entry` was told the arrays; 0 for one that the
-        program does not use.
+        Those that the program does not take are not used.
 
         Raises:
-            TypeError: there is not one address for each array.
+            TypeError: the program takes an array that is not among them.
         """
-        if len(addresses) != len(self.program.arrays):
-            names = ", ".join(self.program.arrays)
-            raise TypeError(f"the program takes {names}; got {len(addresses)} addresses")
-        self.ready(threads).run(*addresses)
+        known = [name for name, array in arrays.items() if array is not None]
+        self.check(known)
+        taken = self.program.arrays
+        self.ready(threads).run(*addresses_of([arrays[name] for name in taken]))
+
+    def check(self, known: Sequence[str]) -> None:
+        """Require that all arrays of the program are known by name."""
+        missing = [name for name in self.program.arrays if name not in known]
+        if missing:
+            taken, given = ", ".join(self.program.arrays), ", ".join(known)
+            raise TypeError(f"the program takes {taken}; got {given}")
 
 
 class Step(NamedTuple):
@@ -136,12 +162,14 @@ class Ready(NamedTuple):
 
     Attributes:
         steps: what is run, one after the other.
-        fixed: the addresses of the last arrays, which are always the same.
+        pick: puts these addresses, and those of fixed arrays after them, in the program's order.
+        fixed: the addresses of arrays that are always the same.
         kept: what the steps and these addresses point to.
     """
 
     steps: tuple[Step, ...]
-    fixed: Sequence[int]
+    pick: Callable[[tuple[int, ...]], tuple[int, ...]]
+    fixed: tuple[int, ...]
     kept: tuple[Any, ...]
 
     @property
@@ -151,9 +179,10 @@ class Ready(NamedTuple):
 
     def run(self, *addresses: int) -> None:
         """Run all steps on arrays at these addresses, with the layouts they were prepared for."""
+        taken = self.pick((*addresses, *self.fixed))
         for worker, head, scratch, threads in self.steps:
             memory = lend_scratch(scratch * threads) if scratch else 0
-            record = array("q", (*head, memory, scratch, *addresses, *self.fixed))  # see `HEAD`
+            record = array("q", (*head, memory, scratch, *taken))  # see `HEAD`
             if threads == 1:
                 worker[1](record.buffer_info()[0])
             else:

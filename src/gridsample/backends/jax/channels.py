@@ -82,5 +82,4 @@ def transposition(shape: tuple[int, int, int], source: Operand, target: Operand)
     from gridsample.kernels.sampling.memory_order import prepare_transposition
 
     launch = prepare_transposition(*shape, source.type.dtype.itemsize)
-    places: list[Any] = [source.place, target.place]
-    return Step(launch, places, {})
+    return Step(launch, {"source": source.place, "target": target.place}, {})

@@ -7,7 +7,7 @@ reports which levels there are.  Copies are made and sampled only where points n
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from gridsample.backends.jax.launches import (
     Prepared,
     Results,
     layout_of,
+    named_needs,
     type_of,
     values_outside,
 )
@@ -56,7 +57,9 @@ def copies_of(
             place = results.add_intermediate(types[-1].nbytes)
             launch = halving(types[-2], types[-1], np.dtype(call.plan.real))
             deeper_levels = (1 << 32) - (1 << level)
-            steps.append(Step(launch, [places[-1], place], {}, condition=deeper_levels))
+            steps.append(
+                Step(launch, {"source": places[-1], "target": place}, {}, condition=deeper_levels)
+            )
         places.append(place)
     return types, places, steps
 
@@ -76,7 +79,7 @@ def halving(source: ArrayType, target: ArrayType, real: np.dtype[Any]) -> Launch
 
 def steps_of(
     launches: Sequence[Sequence[Launch]],
-    places: Sequence[Sequence[Place | Any]],
+    places: Sequence[Mapping[str, Place | Any]],
     halvings: Sequence[Step],
     report: Place,
     cleared: dict[int, int],
@@ -89,7 +92,9 @@ def steps_of(
         for launch in level_launches:
             clears = {report.number: WORD * launch.tasks} | ({} if steps else cleared)
             condition = 1 << level if level else 0
-            steps.append(Step(launch, [*arrays, report], clears, report.number, condition))
+            steps.append(
+                Step(launch, {**arrays, "report": report}, clears, report.number, condition)
+            )
     return steps
 
 
@@ -97,18 +102,19 @@ def steps_of(
 def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) -> Prepared:
     """Prepare the means, or votes, over footprints."""
     from gridsample.kernels.sampling.calls import prepare_gather
-    from gridsample.kernels.sampling.division import Sweep
+    from gridsample.kernels.sampling.division import Layouts
 
     results, order = Results(out), (0,) * len(call.plan.spatial)
     types, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
-    others = layout_of(grid), layout_of(out)
+    layouts = layout_of(grid), layout_of(out)
     launches = [
-        prepare_gather(call.plan, order, Sweep(layout_of(copy), *others, bool(call.fill)), level)
+        prepare_gather(call.plan, order, Layouts(layout_of(copy), *layouts, bool(call.fill)), level)
         for level, copy in enumerate(types)
     ]
     report = results.add_intermediate(WORD * max(launch.tasks for launch in launches))
-    point_places = [Place(ARGUMENT, 1), Place(RESULT, 0), *values_outside(call, image.dtype)]
-    places = [[copy, *point_places] for copy in copies]
+    others: dict[str, Any] = {"grid": Place(ARGUMENT, 1), "out": Place(RESULT, 0)}
+    others |= values_outside(call, image.dtype)
+    places = [{"image": copy, **others} for copy in copies]
     steps = steps_of([[launch] for launch in launches], places, halvings, report, {})
     return results.prepare(steps)
 
@@ -123,8 +129,9 @@ def gradient_steps(
     sides, and a report.
     """
     from gridsample.kernels.sampling.calls import prepare_derivatives
-    from gridsample.kernels.sampling.division import Sweep
+    from gridsample.kernels.sampling.division import Layouts
     from gridsample.kernels.sampling.preparing import dropped_of
+    from gridsample.kernels.sampling.programs.operations import BACKWARD
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
     call, rank = call._replace(plan=plan), len(plan.spatial)
@@ -138,28 +145,21 @@ def gradient_steps(
     first = levels * needed[0]
     point_places = [Place(RESULT, first + k) if needed[1] else None for k in range(1 + rank)]
     layouts = layout_of(image), layout_of(grid), layout_of(values)
-    sweep = Sweep(*layouts, bool(call.fill), needed, pool.cores())
+    names = named_needs(needed)
+    sweep = Layouts(*layouts, bool(call.fill), names, pool.cores())
     launches = [
-        prepare_derivatives(
-            "footprint backward", plan, order, sweep._replace(image=layout_of(copy)), level
-        )
+        prepare_derivatives(BACKWARD, plan, order, sweep._replace(image=layout_of(copy)), level)
         for level, copy in enumerate(types)
     ]
     tasks = max(launch.tasks for level_launches in launches for launch in level_launches)
     arrays = Results(*results, ArrayType((tasks, WORD), np.dtype(np.uint8)))
     _, copies, halvings = copies_of(call, image, source, arrays)
     dropped = dropped_of(plan, fill_of_channels(call.fill, plan))
+    others = {"grid": Place(ARGUMENT, 1), "values": Place(ARGUMENT, 0), "dropped": dropped}
+    others |= {"gradient": point_places[0]}
+    others |= {f"side{a}": place for a, place in enumerate(point_places[1:])}
     places = [
-        [
-            copy,
-            Place(ARGUMENT, 1),
-            Place(ARGUMENT, 0),
-            total,
-            point_places[0],
-            dropped,
-            *point_places[1:],
-        ]
-        for copy, total in zip(copies, sums, strict=True)
+        {"image": copy, "sums": total, **others} for copy, total in zip(copies, sums, strict=True)
     ]
     report = Place(RESULT, arrays.number - 1)
     return arrays.prepare(steps_of(launches, places, halvings, report, arrays.cleared()))
@@ -201,7 +201,7 @@ def add_back(sums: Sequence[Array]) -> Array:
     for larger in sums[-2::-1]:
         types = type_of(total), type_of(larger)
         results, launch = Results(types[1]), halving(*types, np.dtype(total.dtype))
-        step = Step(launch, [Place(ARGUMENT, 0), Place(RESULT, 0)], {})
+        step = Step(launch, {"source": Place(ARGUMENT, 0), "target": Place(RESULT, 0)}, {})
         total = larger + results.prepare([step]).call(total)[0]
     return total
 

@@ -20,7 +20,7 @@ import pathlib
 import re
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -360,7 +360,8 @@ class Step(NamedTuple):
 
     Attributes:
         launch: the launch.
-        places: an argument, a result, constants, or None, for each array of its program.
+        places: an argument, a result, constants, or None, for the arrays of its program, by name;
+            there may be others.
         cleared: the bytes of results that are set to 0 before, by their numbers.
         report: the number of the result in which each task reports bits, if they do.
         condition: bits, of which earlier steps must have reported one for this one to run; 0 if it
@@ -368,7 +369,7 @@ class Step(NamedTuple):
     """
 
     launch: Launch
-    places: Sequence[Place | np.ndarray[Any, Any] | None]
+    places: Mapping[str, Place | np.ndarray[Any, Any] | None]
     cleared: dict[int, int]
     report: int | None = None
     condition: int = 0
@@ -403,15 +404,17 @@ def store_launches(steps: Sequence[Step], scratch: int) -> int:
 
 def record_of(step: Step, scratch: int, next_launch: int) -> StoredRecord:
     """Return the record of a step."""
-    launch, places = step.launch, np.empty((len(step.places), 3), np.int64)
-    names = launch.program.arrays
-    if len(places) != len(names) or len(names) > MAX_ARRAYS:
-        raise TypeError(f"the program takes {', '.join(names)}; got {len(places)} places")
-    for row, place in zip(places, step.places, strict=True):
+    launch, names = step.launch, step.launch.program.arrays
+    launch.check([name for name, place in step.places.items() if place is not None])
+    if len(names) > MAX_ARRAYS:
+        raise TypeError(f"a launch takes up to {MAX_ARRAYS} arrays; got {len(names)}")
+    places = np.empty((len(names), 3), np.int64)
+    for row, name in zip(places, names, strict=True):
+        place = step.places[name]
         if isinstance(place, Place):
             row[...] = place
-        else:
-            row[...] = ADDRESS, 0 if place is None else place.ctypes.data, 0
+        elif place is not None:
+            row[...] = ADDRESS, place.ctypes.data, 0
     return LAUNCH.pack(
         next=next_launch,
         program=launch.program.address,

@@ -78,13 +78,20 @@ class Operand(NamedTuple):
 # Calls --------------------------------------------------------------------------------------------
 
 
-def values_outside(call: Call, dtype: Any) -> list[np.ndarray[Any, Any]]:
-    """The numbers of each plane outside an image."""
+def named_needs(needed: tuple[bool, bool]) -> frozenset[str]:
+    """The names of the gradients that are needed: of the image, and of the grid."""
+    return frozenset(name for name, need in zip(("image", "grid"), needed, strict=True) if need)
+
+
+def values_outside(call: Call, dtype: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """The numbers of each plane outside an image, by name."""
     from gridsample.kernels.sampling.preparing import fills_of_planes
 
     fills = fill_of_channels(call.fill, call.plan)
     numbers = fills_of_planes(call.plan, call.order, dtype, fills, None)
-    return [np.zeros_like(plane) if call.tangent else plane for plane in numbers]
+    return {
+        name: np.zeros_like(plane) if call.tangent else plane for name, plane in numbers.items()
+    }
 
 
 class Prepared(NamedTuple):

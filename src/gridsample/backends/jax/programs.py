@@ -21,6 +21,7 @@ from gridsample.backends.jax.launches import (
     Prepared,
     Results,
     layout_of,
+    named_needs,
     type_of,
     values_outside,
 )
@@ -54,14 +55,15 @@ def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) 
 def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step:
     """Prepare the step of a gather."""
     from gridsample.kernels.sampling.calls import prepare_gather
-    from gridsample.kernels.sampling.division import Sweep as Layouts
+    from gridsample.kernels.sampling.division import Layouts
 
     points = layout_of(grid.type)
     planes = [layout_of(array.type, call.last) for array in (image, out)]
     layouts = Layouts(planes[0], points, planes[1], bool(call.fill))
     launch = prepare_gather(call.plan, call.order, layouts)
     outside = values_outside(call, image.type.dtype)
-    return Step(launch, [image.place, grid.place, out.place, *outside], {})
+    places = {"image": image.place, "grid": grid.place, "out": out.place, **outside}
+    return Step(launch, places, {})
 
 
 def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
@@ -157,16 +159,16 @@ def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]
     from gridsample.kernels.sampling import division
     from gridsample.kernels.sampling.calls import prepare_derivatives
     from gridsample.kernels.sampling.preparing import dropped_of
+    from gridsample.kernels.sampling.programs.operations import BACKWARD
 
     plan, grid = division.with_own_grids(call.plan, layout_of(sweep.grid.type))
     image, values = (layout_of(array.type, call.last) for array in (sweep.image, sweep.values))
     needed = sweep.sums.place is not None, sweep.gradient.place is not None
-    layouts = division.Sweep(image, grid, values, bool(call.fill), needed, pool.cores())
-    launches = prepare_derivatives("backward", plan, call.order, layouts)
-    places = [
-        *[array.place for array in sweep],
-        dropped_of(plan, fill_of_channels(call.fill, plan)),
-    ]
+    needs = named_needs(needed)
+    layouts = division.Layouts(image, grid, values, bool(call.fill), needs, pool.cores())
+    launches = prepare_derivatives(BACKWARD, plan, call.order, layouts)
+    places = {name: array.place for name, array in sweep._asdict().items()}
+    places["dropped"] = dropped_of(plan, fill_of_channels(call.fill, plan))
     return [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
 
 
@@ -251,7 +253,7 @@ def prefilter_steps(
         if step.windows.number > 1 and (k or BOUNDARIES[step.filter.extended].joins_ends):
             return None
         source = Place(RESULT, 0) if k else Place(ARGUMENT, 0)
-        steps.append(Step(step.launch, [source, Place(RESULT, 0)], {}))
+        steps.append(Step(step.launch, {"source": source, "target": Place(RESULT, 0)}, {}))
     return Results(image).prepare(steps) if steps else None
 
 

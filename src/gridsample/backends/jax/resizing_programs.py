@@ -50,7 +50,7 @@ def steps_of(
     for k, link in enumerate(links, start=1):
         is_last = k == len(links)
         target = Place(RESULT, 0) if is_last else results.add_intermediate(link.result.nbytes)
-        steps.append(Step(link.launch, [place, target], {}))
+        steps.append(Step(link.launch, {"source": place, "target": target}, {}))
         place = target
     return results.prepare(steps)
 
@@ -76,5 +76,5 @@ def vote_steps(maps: Maps, source: ArrayType, last: bool) -> Prepared:
     range_ = range_of(maps, source.dtype)
     assert range_ is not None
     launch = labels.prepare(bands, layout_of(source, last), layout_of(target, last), *range_)
-    step = Step(launch, [Place(ARGUMENT, 0), Place(RESULT, 0)], {})
+    step = Step(launch, {"source": Place(ARGUMENT, 0), "target": Place(RESULT, 0)}, {})
     return Results(target).prepare([step])

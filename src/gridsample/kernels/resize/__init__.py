@@ -36,7 +36,6 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     Layout,
     address_of,
-    addresses_of,
     as_parts,
     is_dense,
     is_native,
@@ -241,7 +240,7 @@ def run_chain(
     for k, link in enumerate(links, start=1):
         read = source if link.strided else packed(source)
         result = target if k == len(links) else np.empty(link.result.shape, link.result.dtype)
-        link.launch.run(addresses_of((read, result)), threads)
+        link.launch.run({"source": read, "target": result}, threads)
         source = result
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of, is_native
+from gridsample.kernels.memory import is_native
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,
@@ -114,9 +114,8 @@ def packed(array: Array) -> Array:
         rows=starts.size, part=part, starts=starts.reshape(-1), pixels=pixels, numbers=numbers
     )
     tasks = -(-starts.size // part)
-    Launch(compiled(f"uint{8 * size}", packing), settings, tasks, threads=tasks).run(
-        addresses_of((array, target)), pool.cores()
-    )
+    launch = Launch(compiled(f"uint{8 * size}", packing), settings, tasks, threads=tasks)
+    launch.run({"source": array, "target": target}, pool.cores())
     return target
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
+from gridsample.kernels.fill_values import FillValues
 from gridsample.kernels.memory import (
     Layout,
     addresses_of,
@@ -43,7 +44,7 @@ from gridsample.kernels.sampling.channels_last import (
     gather_channels_last,
     pays_channels_last,
 )
-from gridsample.kernels.sampling.division import Averages, Sweep, with_own_grids
+from gridsample.kernels.sampling.division import Averages, Layouts, with_own_grids
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.memory_order import contiguous, pays_contiguous
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
@@ -64,6 +65,7 @@ from gridsample.kernels.sampling.preparing import (
     zeros_for,
 )
 from gridsample.kernels.sampling.preparing import fills_of_planes as fills_of_planes
+from gridsample.kernels.sampling.programs.operations import BACKWARD, DOUBLE_BACKWARD
 from gridsample.kernels.sampling.storing import store
 
 Array = np.ndarray[Any, Any]
@@ -72,6 +74,8 @@ Order = tuple[int, ...]
 # The numbers that are summed at a time if results have another dtype than sums: 2 MB in single
 # precision, or one plane.
 PART = 1 << 19
+# The arrays whose addresses the runs of `ReadyBackward` take, in their order.
+BACKWARD_ARRAYS = "image", "grid", "values", "sums", "gradient"
 
 
 def gather(
@@ -119,9 +123,9 @@ def gather(
         return
     grid = readable_points(plan, grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
-    launch = prepare_gather(plan, order, Sweep(*layouts, fill is not None))
+    launch = prepare_gather(plan, order, Layouts(*layouts, fill is not None))
     fills = fills_of_planes(plan, order, image.dtype, fill, None)
-    launch.run(addresses_of((image, grid, out, *fills)), count)
+    launch.run({"image": image, "grid": grid, "out": out, **fills}, count)
 
 
 def gather_footprints(
@@ -143,7 +147,7 @@ def gather_footprints(
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
     numbers = fills_of_planes(plan, (), image.dtype, fill, None)
     layouts = layout_of(image), layout_of(grid), layout_of(target)
-    ready = ReadyFootprints.of(plan, Sweep(*layouts, fill is not None), numbers, count)
+    ready = ReadyFootprints.of(plan, Layouts(*layouts, fill is not None), numbers, count)
     shrinks = ready.run(*addresses_of((image, grid, target)))
     if target is not out:
         out[...] = target
@@ -173,13 +177,15 @@ def ready_gather(
         if filled or (plan.nearest and image[2].kind in "iu"):
             return None  # see `gather_footprints`
         numbers = fills_of_planes(plan, (), image[2], None, None)
-        return ReadyFootprints.of(plan, Sweep(image, grid, out, False), numbers, threads)
+        return ReadyFootprints.of(plan, Layouts(image, grid, out), numbers, threads)
     special = None if means is None else Averages(means)
     if pays_channels_last(plan, image, out, False) or (means and means.returns_weights):
         return None
-    launch = prepare_gather(plan, order, Sweep(image, grid, out, filled, means=special))
-    fixed = () if filled else fills_of_planes(plan, order, image[2], None, means)
-    return launch.ready(threads, fixed)
+    launch = prepare_gather(plan, order, Layouts(image, grid, out, filled, means=special))
+    names = ["image", "grid", "out"]
+    if filled:
+        return launch.ready(threads, [*names, *FillValues._fields])
+    return launch.ready(threads, names, fills_of_planes(plan, order, image[2], None, means))
 
 
 class ReadyBackward(NamedTuple):
@@ -224,11 +230,12 @@ def ready_backward(
         return None  # whose gradients are summed
     if pays_channels_last(plan, image, values, needed[0]):
         return None
-    sweep = Sweep(image, grid, values, False, needed, threads)
-    launches = prepare_derivatives("backward", plan, order, sweep)
-    dropped = dropped_of(plan, None)
+    needs = frozenset(name for name, need in zip(("image", "grid"), needed, strict=True) if need)
+    layouts = Layouts(image, grid, values, False, needs, threads)
+    launches = prepare_derivatives(BACKWARD, plan, order, layouts)
+    names, fixed = BACKWARD_ARRAYS, {"dropped": dropped_of(plan, None)}
     back = () if [*like.back] == sorted(like.back) else like.back
-    sweeps = tuple([launch.ready(threads, (dropped,)) for launch in launches])
+    sweeps = tuple([launch.ready(threads, names, fixed) for launch in launches])
     return ReadyBackward(sweeps, like.shape, back)
 
 
@@ -266,23 +273,24 @@ def backward(
             reads_image=needs.grid,
         )
     grad_image = None if like is None else zeros_for(like, arrays.sums)
-    needed, shared = (needs.image, needs.grid and not plan.nearest), plan
+    needed, shared = {"image"} if needs.image else set(), plan
+    needed |= {"grid"} if needs.grid and not plan.nearest else set()
     plan, grid = own_grids(plan, arrays.grid)
     gradient, sides = grid_sums(plan, grid) if needs.grid else None, list[Array]()
-    if any(needed) and not plan.vanishes(order):
+    if needed and not plan.vanishes(order):
         grid = readable_points(plan, grid)
         values = even_values(values)
-        layouts = layout, layout_of(grid), layout_of(values)
-        sweep = Sweep(*layouts, fill is not None, needed, count)
+        of_arrays = layout, layout_of(grid), layout_of(values)
+        layouts = Layouts(*of_arrays, fill is not None, frozenset(needed), count)
         places = {
             "image": image, "grid": grid, "values": values, "sums": grad_image,
             "gradient": gradient, "dropped": dropped_of(plan, fill),
         }  # fmt: skip
         if plan.footprint is not None:
-            sides = antialiasing.run("footprint backward", plan, sweep, places)
+            sides = antialiasing.run(BACKWARD, plan, layouts, places)
         else:
-            for launch in prepare_derivatives("backward", plan, order, sweep):
-                launch.run(addresses_of(places.values()), count)
+            for launch in prepare_derivatives(BACKWARD, plan, order, layouts):
+                launch.run(places, count)
     if gradient is not None:
         antialiasing.add_sides(sides, grid, gradient, count)
         gradient = grid_gradient(gradient, shared)
@@ -394,17 +402,19 @@ def backward_twice(
         other = None
         if upstream is not None:
             other = in_layout(converted(upstream, kind), like)
-        needed = needs.image, needs.grid, needs.values, upstream is not None
-        layouts = layout_of(image), layout_of(grid), layout_of(values)
-        sweep = Sweep(*layouts, False, needed, count)
+        flags = needs.image, needs.grid, needs.values, upstream is not None
+        choices = zip(DOUBLE_BACKWARD.choices, flags, strict=True)
+        needed = frozenset(name for name, need in choices if need)
+        of_arrays = layout_of(image), layout_of(grid), layout_of(values)
+        layouts = Layouts(*of_arrays, False, needed, count)
         places = {
             "image": image, "upstream": other, "grid": grid, "tangents": tangents,
             "values": values, "results": results, "sums": grad_image, "gradient": gradient,
         }  # fmt: skip
         if plan.footprint is not None:
-            sides = antialiasing.run("footprint double backward", plan, sweep, places)
+            sides = antialiasing.run(DOUBLE_BACKWARD, plan, layouts, places)
             antialiasing.add_sides(sides, grid, gradient, count)
         else:
-            for launch in prepare_derivatives("double backward", plan, order, sweep):
-                launch.run(addresses_of(places.values()), count)
+            for launch in prepare_derivatives(DOUBLE_BACKWARD, plan, order, layouts):
+                launch.run(places, count)
     return results, grad_image, grid_gradient(gradient, shared) if needs.grid else None

@@ -1,6 +1,6 @@
 """Antialiased sampling and its derivatives: sweeps over the levels of an image.
 
-A sweep (`footprints`, `footprint_gradients`) processes the points of one level, and reports which
+A sweep (`samples`) processes the points of one level, and reports which
 others there are.  The halved images and their gradients are made for these alone.  What a sweep of
 derivatives stores for each point of a grid are the gradients of its base and its sides; those of
 sides are then added to the point's neighbours.
@@ -17,16 +17,19 @@ import numpy as np
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import address_of, addresses_of, array_at, as_float, layout_of
+from gridsample.kernels.memory import address_of, array_at, as_float, layout_of
 from gridsample.kernels.run import Ready
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
-from gridsample.kernels.sampling.division import Sweep
+from gridsample.kernels.sampling.division import READ, Layouts
 from gridsample.kernels.sampling.halving import Halves
+from gridsample.kernels.sampling.programs.operation import Operation
 from gridsample.kernels.sampling.settings import SHRINKS
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array | None]
 
+# The arrays that a prepared run over footprints takes.
+NAMES = "image", "grid", "out", "report"
 # The bits of a report that stand for the levels of halved images: all between 0 and SHRINKS.
 LEVELS = (1 << SHRINKS) - 2
 # Numbers of a gradient that sides are added to at a time.
@@ -38,50 +41,50 @@ class ReadyFootprints(NamedTuple):
 
     Attributes:
         plan: the plan.
-        sweep: what is read and written.
-        numbers: the numbers of each plane outside the image.
+        layouts: what is read and written.
+        numbers: the numbers of each plane outside the image, by name.
         threads: the maximum number of threads.
         first: the sweep over the points that are sampled in the image itself.
         tasks: its tasks.
     """
 
     plan: Plan
-    sweep: Sweep
-    numbers: tuple[Array, ...]
+    layouts: Layouts
+    numbers: dict[str, Array]
     threads: int
     first: Ready
     tasks: int
 
     @classmethod
     def of(
-        cls, plan: Plan, sweep: Sweep, numbers: tuple[Array, ...], threads: int
+        cls, plan: Plan, layouts: Layouts, numbers: dict[str, Array], threads: int
     ) -> ReadyFootprints:
         """Prepare a call whose image and points programs can read."""
         assert plan.footprint is not None
-        launch = prepare_gather(plan, zero_order(plan), sweep, plan.footprint.level or 0)
-        return cls(plan, sweep, numbers, threads, launch.ready(threads), launch.tasks)
+        launch = prepare_gather(plan, zero_order(plan), layouts, plan.footprint.level or 0)
+        first = launch.ready(threads, NAMES, numbers)
+        return cls(plan, layouts, numbers, threads, first, launch.tasks)
 
     @property
     def nbytes(self) -> int:
         """The memory of what is kept."""
-        return self.first.nbytes + sum([numbers.nbytes for numbers in self.numbers])
+        return self.first.nbytes
 
     def run(self, image: int, grid: int, out: int) -> bool:
         """Sample an image at some address; return whether any point has more than one sample."""
-        others = grid, out, *addresses_of(self.numbers)
-        used = run_reporting(self.first, self.tasks, (image, *others))
+        used = run_reporting(self.first, self.tasks, (image, grid, out))
         if used & LEVELS:
-            self.sample_halves(used, array_at(image, self.sweep.image), others)
+            self.sample_halves(used, array_at(image, self.layouts.image), grid, out)
         return bool(used & LEVELS) or bool(used >> SHRINKS)
 
-    def sample_halves(self, used: int, image: Array, others: tuple[int, ...]) -> None:
+    def sample_halves(self, used: int, image: Array, grid: int, out: int) -> None:
         """Sample the points that belong to halved images."""
         plan, order, threads = self.plan, zero_order(self.plan), self.threads
         for level, smaller in halves_for(plan, used, threads).of(image):
-            sweep = self.sweep._replace(image=layout_of(smaller))
-            launch = prepare_gather(plan, order, sweep, level)
-            ready = launch.ready(threads)
-            run_reporting(ready, launch.tasks, (address_of(smaller), *others))
+            layouts = self.layouts._replace(image=layout_of(smaller))
+            launch = prepare_gather(plan, order, layouts, level)
+            ready = launch.ready(threads, NAMES, self.numbers)
+            run_reporting(ready, launch.tasks, (address_of(smaller), grid, out))
 
 
 def zero_order(plan: Plan) -> tuple[int, ...]:
@@ -97,19 +100,22 @@ def halves_for(plan: Plan, used: int, threads: int) -> Halves:
 
 
 def run_reporting(ready: Ready, tasks: int, addresses: Sequence[int]) -> int:
-    """Run a program over footprints on arrays; return the bits that its tasks report."""
+    """Run a program over footprints on arrays; return the bits that its tasks report.
+
+    The addresses are those of the first names of `NAMES`.
+    """
     report = np.zeros(tasks, np.int64)
     ready.run(*addresses, address_of(report))
     return int(np.bitwise_or.reduce(report))
 
 
-def run(operation: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]:
+def run(operation: Operation, plan: Plan, layouts: Layouts, arrays: Arrays) -> list[Array]:
     """Run a sweep of derivatives over footprints.
 
     Args:
-        operation: what the sweep computes: "footprint backward", ...
+        operation: what the sweep computes.
         plan: the plan.
-        sweep: what is read and written.
+        layouts: what is read and written.
         arrays: the arrays of the program, by name.
 
     Returns:
@@ -118,18 +124,17 @@ def run(operation: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]
     """
     assert plan.footprint is not None
     sides = list[Array]()
-    if sweep.needs[1] and not plan.are_maps(sweep.grid[0]):
+    if "grid" in layouts.needs and not plan.are_maps(layouts.grid[0]):
         shape = len(plan.spatial), plan.grid_items, *plan.out, len(plan.spatial)
         sides = [*np.zeros(shape, plan.real)]
-    arrays = {**arrays, **{f"side{a}": None for a in range(len(plan.spatial))}}
-    arrays |= {f"side{a}": side for a, side in enumerate(sides)}
-    used = sweep_level(operation, plan, 0, sweep, arrays)
-    halves = halves_for(plan, used, sweep.threads)
+    arrays = {**arrays, **{f"side{a}": side for a, side in enumerate(sides)}}
+    used = sweep_level(operation, plan, 0, layouts, arrays)
+    halves = halves_for(plan, used, layouts.threads)
     image, sums, upstream = arrays["image"], arrays["sums"], arrays.get("upstream")
     assert image is not None
     smaller = {} if sums is None else halves.zeros(image, sums.dtype)
     # Only the gradients of the grid and of upstream values depend on the image.
-    reads = any(sweep.needs[1:3])
+    reads = layouts.needs & READ
     copies: dict[str, Iterable[tuple[int, Array]]]
     copies = {"image": halves.of(image) if reads else smaller.items()}
     if sums is not None:
@@ -138,20 +143,23 @@ def run(operation: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]
         copies["upstream"] = halves.of(upstream)
     for level, *halved in zip(halves.used, *copies.values(), strict=True):
         arrays_of_level = {key: copy for key, (_, copy) in zip(copies, halved, strict=True)}
-        used |= sweep_level(operation, plan, level, sweep, {**arrays, **arrays_of_level})
+        used |= sweep_level(operation, plan, level, layouts, {**arrays, **arrays_of_level})
     if sums is not None and smaller:
         halves.add_back(sums, smaller)
     return sides if plan.footprint.attached and used >> SHRINKS else []
 
 
-def sweep_level(operation: str, plan: Plan, level: int, sweep: Sweep, arrays: Arrays) -> int:
+def sweep_level(
+    operation: Operation, plan: Plan, level: int, layouts: Layouts, arrays: Arrays
+) -> int:
     """Run a sweep of derivatives over the points of a level; return the bits that tasks report."""
     image, used = arrays["image"], 0
     assert image is not None
-    sweep, order = sweep._replace(image=layout_of(image)), zero_order(plan)
-    for launch in prepare_derivatives(operation, plan, order, sweep, level):
-        ready = launch.ready(sweep.threads)
-        used |= run_reporting(ready, launch.tasks, addresses_of(arrays.values()))
+    layouts, order = layouts._replace(image=layout_of(image)), zero_order(plan)
+    for launch in prepare_derivatives(operation, plan, order, layouts, level):
+        report = np.zeros(launch.tasks, np.int64)
+        launch.run({**arrays, "report": report}, layouts.threads)
+        used |= int(np.bitwise_or.reduce(report))
     return used
 
 

@@ -12,19 +12,14 @@ from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import (
-    addresses_of,
-    as_float,
-    layout_of,
-    native,
-)
+from gridsample.kernels.memory import as_float, layout_of, native
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.channels_last import (
     backward_channels_last,
     gather_channels_last,
     pays_channels_last,
 )
-from gridsample.kernels.sampling.division import Averages, Sweep, reads_of
+from gridsample.kernels.sampling.division import Averages, Layouts, reads_of
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout, shares_weights
 from gridsample.kernels.sampling.memory_order import contiguous
 from gridsample.kernels.sampling.preparing import (
@@ -42,6 +37,7 @@ from gridsample.kernels.sampling.preparing import (
     readable_points,
     zeros_for,
 )
+from gridsample.kernels.sampling.programs.operations import MEAN_BACKWARD
 from gridsample.kernels.sampling.storing import stored
 
 Array = np.ndarray[Any, Any]
@@ -83,12 +79,13 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     means = Averages(averaging, None if weights is None else layout_of(weights))
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
-    launch = prepare_gather(plan, order, Sweep(*layouts, filled, means=means))
-    fills = fills_of_planes(plan, (), image.dtype, arrays.fill, averaging)
+    launch = prepare_gather(plan, order, Layouts(*layouts, filled, means=means))
     wrong = np.zeros(1, np.int64)
-    others = [] if weights is None else [weights, wrong]
-    others += [] if sums is None else [sums]
-    launch.run(addresses_of((image, grid, out, *fills, *others)), count)
+    places = {
+        "image": image, "grid": grid, "out": out, "weights": weights, "invalid_weights": wrong,
+        "shares": sums, **fills_of_planes(plan, (), image.dtype, arrays.fill, averaging),
+    }  # fmt: skip
+    launch.run(places, count)
     if both_parts and shares is not None and sums is not None:
         shares[...] = sums.real
     return bool(wrong[0])
@@ -150,23 +147,27 @@ def average_backward(
     of_weights = like.zeros() if needs.weights else None
     dropped, invalid_weights = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
     min_weights = np.full(len(dropped), averaging.min_weight, plan.real)
-    others = [] if weights is None else [weights, invalid_weights]
-    others += [] if of_weights is None else [of_weights]
     slopes = needs.grid and any(method.powers > 1 for method in plan.methods)
-    sweep = Sweep(
+    needed = {"image"} if sums is not None else set()
+    needed |= {"weights"} if needs.weights else set()
+    needed |= {"grid"} if slopes else set()
+    layouts = Layouts(
         layout_of(image),
         layout_of(grid),
         layout_of(values),
         arrays.fill is not None,
-        (sums is not None, slopes),
+        frozenset(needed),
         count,
-        Averages(averaging, None if weights is None else layout_of(weights), needs.weights),
+        Averages(averaging, None if weights is None else layout_of(weights)),
     )
-    if any(sweep.needs):
-        places = addresses_of((image, grid, values, sums, gradient, dropped, min_weights, *others))
-        for launch in prepare_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):
-            # A sweep for the grid alone takes no sums for weights, which come last.
-            launch.run(places[: len(launch.program.arrays)], count)
+    places = {
+        "image": image, "grid": grid, "values": values, "sums": sums, "gradient": gradient,
+        "dropped": dropped, "min_weights": min_weights, "weights": weights,
+        "invalid_weights": invalid_weights, "sums_of_weights": of_weights,
+    }  # fmt: skip
+    order = (0,) * len(plan.spatial)
+    for launch in prepare_derivatives(MEAN_BACKWARD, plan, order, layouts) if needed else ():
+        launch.run(places, count)
     if gradient is not None:
         gradient = grid_gradient(gradient, shared)
     known = None

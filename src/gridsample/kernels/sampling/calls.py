@@ -21,7 +21,7 @@ from gridsample.kernels.sampling.division import (
     DENSE,
     LINE_BYTES,
     Blocks,
-    Sweep,
+    Layouts,
     blocks_of,
     cached_share,
     divide,
@@ -35,7 +35,6 @@ from gridsample.kernels.sampling.division import (
 )
 from gridsample.kernels.sampling.layouts import (
     Planes,
-    block_of,
     channels_with_weights,
     element,
     gradient_layout,
@@ -50,7 +49,10 @@ from gridsample.kernels.sampling.levels import (
     scratch_of,
 )
 from gridsample.kernels.sampling.programs.axes import rules_of
-from gridsample.kernels.sampling.programs.bodies import RUNS, WORDS, body_of
+from gridsample.kernels.sampling.programs.counting import TapRule
+from gridsample.kernels.sampling.programs.loads import MAX_WORD
+from gridsample.kernels.sampling.programs.operation import Needs, Operation, Orders
+from gridsample.kernels.sampling.programs.operations import GATHER, LABELS, MEANS
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.points import (
     AFFINE,
@@ -61,16 +63,15 @@ from gridsample.kernels.sampling.programs.points import (
     PointSource,
 )
 from gridsample.kernels.sampling.programs.rows import Rows
-from gridsample.kernels.sampling.programs.runs import list_bytes, run_for
 from gridsample.kernels.sampling.programs.sampler import (
     Description,
-    KnownStrides,
+    KnownPixels,
     Sampler,
-    TapRule,
     holds_indices,
 )
+from gridsample.kernels.sampling.programs.sweep import arrays_of, body_of
+from gridsample.kernels.sampling.programs.tap_lists import block_of, list_bytes
 from gridsample.kernels.sampling.programs.ways import Copies, way_for
-from gridsample.kernels.sampling.programs.words import last_word, reads_words
 from gridsample.kernels.sampling.settings import settings_of
 from gridsample.kernels.vector import Function, Program, compile, kind_of
 
@@ -78,47 +79,45 @@ Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
 
-# The arrays of pixels of those that may process some planes at all points before the others.
-ARRAYS_OF_PIXELS = {
-    **dict.fromkeys(("gather", "labels"), 1),
-    **dict.fromkeys(("backward", "mean backward", "double backward"), 2),
-}
 # The most points of a group of several registers.
 LARGE_GROUP = 32
+# The most channels of a pixel whose lanes are points, if they are read, and if they are added to;
+# and the most numbers of a row of more than two taps.  Eight channels of cubic rows take 1.2 times
+# as long as if lanes were channels, and six of them 0.9 times.
+MAX_READ, MAX_ADDED, MAX_ROW = 8, 4, 24
 
 
 # A program takes 50 to 150 kB.
 @functools.lru_cache(maxsize=512)
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
-    body, known = body_of(description), description.known
-    name, real = description.operation.replace(" ", "_"), description.real
+    name, real = description.operation.name.replace(" ", "_"), description.real
     function = Function(name, description.points.lanes, real)
-    settings = settings_of(len(description.axes), body.footprints)
-    with entry(function, body.arrays(description), settings) as (task, call):
-        body(function, description, call).write(task)
-    return compile(function, reduces_strength=known.channels > 1 and not known.words)
+    settings = settings_of(len(description.axes), description.footprints)
+    with entry(function, arrays_of(description), settings) as (task, call):
+        body_of(description)(function, description, call).write(task)
+    return compile(function, reduces_strength=description.pixels.in_lanes)
 
 
 @functools.lru_cache(maxsize=256)
-def prepare_gather(plan: Plan, order: Order, sweep: Sweep, level: int | None = None) -> Launch:
+def prepare_gather(plan: Plan, order: Order, layouts: Layouts, level: int | None = None) -> Launch:
     """Prepare the sampling of an image; over footprints, of the points that belong to a level."""
-    operation = "labels" if plan.votes else "means" if sweep.means else "gather"
-    if level is not None:
-        operation = "footprint labels" if plan.votes else "footprints"
-    plan, grid = with_own_grids(plan, sweep.grid)
-    return Preparation(operation, plan, order, sweep._replace(grid=grid), level).launch()
+    operation = LABELS if plan.votes else MEANS if layouts.means else GATHER
+    if layouts.means is not None and layouts.means.averaging.returns_weights:
+        layouts = layouts._replace(needs=layouts.needs | {"shares"})
+    plan, grid = with_own_grids(plan, layouts.grid)
+    return Preparation(operation, plan, order, layouts._replace(grid=grid), level).launch()
 
 
 @functools.lru_cache(maxsize=256)
 def prepare_derivatives(
-    operation: str, plan: Plan, order: Order, sweep: Sweep, level: int | None = None
+    operation: Operation, plan: Plan, order: Order, layouts: Layouts, level: int | None = None
 ) -> tuple[Launch, ...]:
     """Prepare derivatives: one launch, or one for each of `passes`."""
     image_plan = plan if level is None else plan_at(plan, level)
     return tuple(
-        Preparation(operation, plan, order, sweep._replace(needs=some), level).launch()
-        for some in passes(image_plan, sweep)
+        Preparation(operation, plan, order, layouts._replace(needs=needs), level).launch()
+        for needs in passes(image_plan, layouts)
     )
 
 
@@ -126,37 +125,39 @@ class Preparation:
     """Prepares one launch: its program, its settings and its tasks.
 
     Attributes:
-        operation: what the program does: a key of `bodies.BODIES`.
+        operation: what the program does.
         whole: the plan.
         plan: the same; over footprints, for the image of one level.
         level: the number of that level, or None without footprints.
-        sweep: what is read and written.
+        layouts: what is read and written.
         rules: what happens along each axis, x first.
+        reads, adds: whether the operation reads the image, and adds to its gradient.
         gradient: the layout of the image's gradient; None if the operation does not differentiate.
-        image: the image, or what is read or added to in its place.
+        image: the image, or what is added to in its place.
         values: the results, or the upstream values.
         outputs: how points are divided into rows.
         blocks: how many planes are processed together.
         points: where points come from.
         grid_distances: those of items, points and axes in the memory of a grid.
-        channels: how many channels of a pixel are processed together.
-        known: what the program knows of strides.
-        way: how it reads pixels.
+        channels: how many channels of a pixel are neighbours in memory, and processed together.
+        pixels: what the program knows of pixels.
+        way: how it reads them.
     """
 
     def __init__(
-        self, operation: str, plan: Plan, order: Order, sweep: Sweep, level: int | None
+        self, operation: Operation, plan: Plan, order: Order, layouts: Layouts, level: int | None
     ) -> None:
-        self.operation, self.sweep, self.level, self.whole = operation, sweep, level, plan
+        self.operation, self.layouts, self.level, self.whole = operation, layouts, level, plan
         self.plan = plan = plan if level is None else plan_at(plan, level)
-        self.rules = rules_of(plan, order, sweep.filled)
-        self.gradient = None
-        if operation.endswith("backward"):
-            self.gradient = gradient_layout(plan, sweep.image).layout
-        self.image = self.planes(sweep.image if self.reads_image else self.gradient)
-        self.values = self.planes(sweep.values)
+        self.rules = rules_of(plan, order, layouts.filled)
+        orders = Orders.of(len(plan.spatial))
+        self.reads = "image" in operation.reads(orders, layouts.needs)
+        self.adds = bool(operation.adds(orders, layouts.needs))
+        self.gradient = None if operation.fills else gradient_layout(plan, layouts.image).layout
+        self.image = self.planes(layouts.image if self.reads else self.gradient)
+        self.values = self.planes(layouts.values)
         self.outputs = divide_points(plan, lanes_of(plan))
-        self.channels, self.known, self.way = self.choose_reading()
+        self.channels, self.pixels, self.way = self.choose_reading()
         self.blocks = self.blocks_of_planes()
         self.points, self.grid_distances = self.describe_points()
 
@@ -165,62 +166,64 @@ class Preparation:
         assert layout is not None
         return planes_of(layout, self.plan.items, self.plan.grid_items)
 
-    @property
-    def adds(self) -> bool:
-        """Whether the operation adds to the gradient of the image."""
-        return self.gradient is not None and self.sweep.needs[0]
-
-    @property
-    def reads_image(self) -> bool:
-        """Whether the operation reads the image: to compute its gradient, it need not."""
-        others = self.sweep.needs[1:3]
-        return self.gradient is None or any(others) or self.sweep.means is not None
-
     @cached_property
     def pixel_weights(self) -> Planes | None:
         """The weights of pixels, if there are any."""
-        means = self.sweep.means
+        means = self.layouts.means
         return self.planes(means.weights) if means and means.weights else None
 
     # What the program depends on ------------------------------------------------------------------
 
-    def choose_reading(self) -> tuple[int, KnownStrides, type[Sampler]]:
-        """Choose how many channels of a pixel are read together, and how pixels are read."""
-        channels = 1
-        if self.operation in RUNS or self.operation in WORDS:
-            arrays = self.sweep.image, self.sweep.values, self.gradient
-            weights = self.sweep.means.weights if self.sweep.means else None
-            channels = channels_with_weights(weights, *filter(None, arrays))
-        known = self.known_strides(block_of(channels, lanes_of(self.plan)))
-        way = way_for(self.plan, self.rules, known, self.operation)
-        fits = self.operation in WORDS and not self.outputs.listed
-        if fits and reads_words(self.plan, self.image, known, way):
-            return channels, known._replace(words=True), way
-        if self.operation in RUNS or channels == 1:
-            keeps = self.operation in ("gather", "means") and way is Rows
-            keeps = keeps and Rows.pays_to_keep_weights(self.plan, len(self.image.starts))
-            return channels, known._replace(keeps_weights=keeps), way
-        known = self.known_strides(1)
-        return 1, known, way_for(self.plan, self.rules, known, self.operation)
+    def choose_reading(self) -> tuple[int, KnownPixels, type[Sampler]]:
+        """Choose how many channels of a pixel are read together, and how pixels are read.
 
-    def known_strides(self, channels: int) -> KnownStrides:
+        Lanes are points, or the channels themselves where pixels are long, or copied.
+        """
+        channels = 1
+        if not self.operation.votes:
+            arrays = self.layouts.image, self.layouts.values, self.gradient
+            weights = self.layouts.means.weights if self.layouts.means else None
+            channels = channels_with_weights(weights, *filter(None, arrays))
+        short = self.describe_pixels(channels, in_lanes=False)
+        way = way_for(self.plan, self.rules, short, self.operation)
+        if channels == 1 or self.are_short(channels, way):
+            keeps = channels == 1 and self.operation.fills and way is Rows and self.level is None
+            keeps = keeps and Rows.pays_to_keep_weights(self.plan, len(self.image.starts))
+            return channels, short._replace(keeps_weights=keeps), way
+        if self.level is None:
+            pixels = self.describe_pixels(block_of(channels, lanes_of(self.plan)), in_lanes=True)
+        else:
+            channels, pixels = 1, self.describe_pixels(1, in_lanes=False)
+        return channels, pixels, way_for(self.plan, self.rules, pixels, self.operation)
+
+    def are_short(self, channels: int, way: type[Sampler]) -> bool:
+        """Whether it pays to read the channels of pixels into registers whose lanes are points."""
+        if way is Copies:
+            return channels * kind_of(self.image.kind).bits <= MAX_WORD
+        numbers = channels * (self.rules[0].method.taps if way is Rows else 1)
+        return channels <= (MAX_ADDED if self.adds else MAX_READ) and numbers <= MAX_ROW
+
+    def describe_pixels(self, channels: int, in_lanes: bool) -> KnownPixels:
         """Describe the strides of arrays whose channels are read so many at a time."""
-        image, weights = self.image, self.pixel_weights
-        x_contiguous = image.strides[0] == channels and not kind_of(image.kind).packed
+        image, weights, kind = self.image, self.pixel_weights, kind_of(self.image.kind)
+        x_contiguous = image.strides[0] == channels and not kind.packed
         # The longest axis may be broadcast.
         extent = max(self.extent_of(image), *self.plan.spatial)
         if weights is not None:
             extent = max(extent, self.extent_of(weights))
-            if channels == 1 and (kind_of(weights.kind).packed or weights.strides[0] != 1):
+            if not in_lanes and (kind_of(weights.kind).packed or weights.strides[0] != 1):
                 # Pixels and weights are read alike: one by one.
                 x_contiguous = False
-        return KnownStrides(
+        upwards = min(*image.strides, image.item) >= 0
+        return KnownPixels(
             x_contiguous,
-            contiguous=spacing_of(self.sweep.values) == channels
+            contiguous=spacing_of(self.layouts.values) == channels
             and self.items_follow(self.values.item, channels),
             wide=extent + channels >= (1 << 31) - 2 or not holds_indices(self.plan),
             channels=channels,
+            in_lanes=in_lanes,
             parts=self.plan.dtype.kind == "c",
+            fills_words=upwards and self.plan.spatial[-1] * channels * kind.bits >= MAX_WORD,
         )
 
     def items_follow(self, item: int, point: int) -> bool:
@@ -242,24 +245,33 @@ class Preparation:
 
     def tap_rule(self) -> TapRule:
         """Say what taps count for."""
-        means, weights = self.sweep.means, self.pixel_weights
-        filled = self.sweep.filled and (self.gradient is None or self.plan.filled)
+        means, weights = self.layouts.means, self.pixel_weights
+        filled = self.layouts.filled and (self.gradient is None or self.plan.filled)
         if means is None:
             return TapRule(filled)
-        averaging, shared = means.averaging, False
-        if weights is not None and self.known.channels == 1:
-            shared = len(weights.starts) > 1 and not np.ptp(weights.starts)
+        averaging = means.averaging
         return TapRule(
             filled or (self.gradient is None and averaging.ignores_dropped),
             averaging.ignores_dropped,
             averaging.ignores_nan,
             "" if weights is None else weights.kind,
-            shared,
         )
+
+    def needs(self, rule: TapRule) -> Needs:
+        """Say what is needed; where pixels count, also what tells which of them are missing."""
+        needs = self.layouts.needs
+        if not self.operation.counts:
+            return needs
+        if rule.weight_kind:
+            needs |= {"weighed"}
+        # Only if nothing but NaN is missing does a plain sum tell whether anything is.
+        differ = bool(rule.weight_kind) if self.operation.fills else rule.differ
+        plain = rule.ignores_nan and not differ and not self.pixels.in_lanes
+        return needs | {"plain"} if plain else needs
 
     def describe(self) -> Description:
         """Describe the program."""
-        image, values = storage_of(self.image.kind), self.values.kind
+        image, values, rule = storage_of(self.image.kind), self.values.kind, self.tap_rule()
         if self.gradient is not None or self.plan.votes:
             values = storage_of(values)
         if self.way is Copies:
@@ -267,21 +279,18 @@ class Preparation:
             order, _, kind = self.image.kind.rpartition(" ")
             image = f"{order} uint{kind_of(kind).bits}".lstrip()
             values = kind_of(image).loaded.name
-        needs, means = self.sweep.needs, self.sweep.means
-        if means is not None:
-            weights = means.need_weights and self.adds
-            needs = (*needs, weights) if needs else (means.averaging.returns_weights,)
         return Description(
             operation=self.operation,
+            needs=self.needs(rule),
+            footprints=self.level is not None,
             axes=self.rules,
             points=self.points,
             image=image,
             values=values,
             real=element(self.plan.real),
             way=self.way,
-            known=self.known,
-            tap_rule=self.tap_rule(),
-            needs=needs,
+            pixels=self.pixels,
+            tap_rule=rule,
         )
 
     def group_size(self) -> int:
@@ -291,8 +300,8 @@ class Preparation:
         addresses.  But the last group of a row must not repeat many points of the one before.
         """
         lanes, columns = lanes_of(self.plan), self.outputs.columns
-        light = self.operation == "gather" and self.way in (Copies, Pairs)
-        if not light or self.outputs.listed or self.known.channels > 1:
+        light = self.operation.copies and self.way in (Copies, Pairs) and self.level is None
+        if not light or self.outputs.listed or self.channels > 1:
             return lanes
         size = kind_of(self.image.kind if self.way is Copies else element(self.plan.real)).size
         group = max(lanes, min(LARGE_GROUP, LINE_BYTES // size))
@@ -301,7 +310,7 @@ class Preparation:
 
     def describe_points(self) -> tuple[PointSource, tuple[int, int, int]]:
         """Describe where points come from, and the distances in a grid's memory."""
-        plan, grid, listed = self.plan, self.sweep.grid, self.outputs.listed
+        plan, grid, listed = self.plan, self.layouts.grid, self.outputs.listed
         rank = len(plan.spatial)
         source = PointSource(
             grid_layout=STRIDED,
@@ -335,11 +344,11 @@ class Preparation:
 
     def reach_of_points(self) -> int:
         """Return a bound of the distances in the memory of a list of points and their values."""
-        plan, (_, strides, dtype) = self.plan, self.sweep.grid
+        plan, (_, strides, dtype) = self.plan, self.layouts.grid
         rank, steps = len(plan.spatial), [abs(stride) // dtype.itemsize for stride in strides]
         results = plan.points * max(len(self.values.starts), rank * (rank + 1))
         item = max(steps[0], abs(self.values.item), results)
-        point = max(1, spacing_of(self.sweep.values), *steps[1:])
+        point = max(1, spacing_of(self.layouts.values), *steps[1:])
         return plan.grid_items * item + plan.points * point
 
     # What it is told when it runs -----------------------------------------------------------------
@@ -347,8 +356,8 @@ class Preparation:
     def launch(self) -> Launch:
         """Prepare the launch."""
         description, ranges = self.describe(), self.ranges()
-        record = settings_of(len(self.rules), body_of(description).footprints)
-        row = record.pack(**self.settings(description), ranges=ranges)
+        record = settings_of(len(self.rules), description.footprints)
+        row = record.pack(**self.settings(), ranges=ranges)
         program, scratch = program_for(description), self.scratch(description)
         # Of the tasks of a block, all but one may have nothing to do.
         batch = BATCH * -(-self.blocks.near // max(1, self.blocks.far))
@@ -357,36 +366,40 @@ class Preparation:
     def ranges(self) -> Array:
         """Divide the call into tasks."""
         plan, outputs, planes = self.plan, self.outputs, len(self.values.starts)
-        if not self.adds and self.operation in ("gather", "labels"):
+        if not self.adds and self.operation.fills:
             return divide(plan, outputs, planes, self.blocks)
         if not self.adds:
             # Each task goes through the blocks.
             points = 0 if self.blocks.far == planes else math.prod(plan.spatial) // DENSE
             return divide(plan, outputs, planes, Blocks(planes, planes), points)
-        unit = self.channels if planes > self.channels else self.known.channels
+        unit = self.channels if planes > self.channels else self.pixels.channels
         apart = self.planes(self.gradient).item != 0
-        return divide_sums(plan, outputs, planes, unit, self.sweep, apart)
+        return divide_sums(plan, outputs, planes, unit, self.layouts, apart)
 
     def blocks_of_planes(self) -> Blocks:
         """Divide the planes into blocks, if the operation can process them in blocks."""
-        planes, arrays = len(self.values.starts), ARRAYS_OF_PIXELS.get(self.operation)
-        if arrays is None or self.known.channels > 1 or self.outputs.listed:
+        planes = len(self.values.starts)
+        if self.level is not None or self.channels > 1 or self.outputs.listed:
             return Blocks(planes, planes)
-        return blocks_of(self.plan, self.image.kind, planes, arrays)
+        return blocks_of(self.plan, self.image.kind, planes, self.operation.arrays_of_pixels)
 
     def scratch(self, description: Description) -> int:
         """Return the bytes of scratch memory that a thread needs."""
-        if self.operation == "footprint labels":
+        if self.operation.votes and self.level is not None:
             return scratch_of(self.whole)
-        lanes, means = lanes_of(self.plan), self.sweep.means is not None
-        if self.gradient is None:
-            return list_bytes(description, lanes, 1)
-        scratch = list_bytes(description, lanes, len(self.rules) + means)
-        if means and self.known.channels > 1:
-            scratch += 2 * self.channels * lanes * self.plan.real.itemsize
-        return scratch
+        if not self.pixels.in_lanes:
+            return 0
+        rank, lanes = len(self.rules), lanes_of(self.plan)
+        orders = Orders.of(rank)
+        reads = self.operation.reads(orders, description.needs)
+        adds = self.operation.adds(orders, description.needs)
+        counts = [
+            len({order[-rank:] for some in each.values() for order in some})
+            for each in (reads, adds)
+        ]
+        return sum(list_bytes(description, lanes, count) for count in counts if count)
 
-    def settings(self, description: Description) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Return the settings, the ranges of tasks excepted."""
         plan, image, values, weights = self.plan, self.image, self.values, self.pixel_weights
         grid_item, grid_point, grid_axis = self.grid_distances
@@ -402,7 +415,6 @@ class Preparation:
             "planes": len(values.starts),
             "planes_near": self.blocks.near,
             "planes_far": self.blocks.far,
-            "last_load": self.last_load(description),
             "image_item": image.item,
             "image_planes": image.starts,
             "weights_strides": weights.strides if weights else [0] * len(plan.spatial),
@@ -412,7 +424,7 @@ class Preparation:
             "grid_point": grid_point,
             "grid_axis": grid_axis,
             "out_item": values.item,
-            "out_point": spacing_of(self.sweep.values),
+            "out_point": spacing_of(self.layouts.values),
             "out_planes": values.starts,
             "sums_item": sums.item if sums else 0,
             "sums_planes": sums.starts if sums else 0,
@@ -425,17 +437,6 @@ class Preparation:
         if self.pixel_weights is None:
             return 0
         return frozen(self.pixel_weights.starts.repeat(2 if self.plan.dtype.kind == "c" else 1))
-
-    def last_load(self, description: Description) -> int:
-        """Return the last place in an item at which loads of words, or of runs, may begin."""
-        if self.known.words:
-            return last_word(self.plan, self.image, self.channels, self.way)
-        image = self.image
-        upward = image._replace(
-            item=max(0, image.item), strides=tuple([max(0, stride) for stride in image.strides])
-        )
-        end = self.extent_of(upward) + self.channels  # of an item's memory
-        return end - run_for(description, lanes_of(self.plan)).length
 
 
 def output_axes(plan: Plan) -> dict[str, list[int]]:

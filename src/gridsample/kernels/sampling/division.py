@@ -42,6 +42,9 @@ DENSE = 8
 # The most tasks of a call with blocks.
 MANY_TASKS = 1 << 12
 
+# The gradients that are added to pixels, and those, and what they need, that are read from pixels.
+ADDED, READ = frozenset({"image", "weights"}), frozenset({"grid", "values", "upstream"})
+
 
 class Outputs(NamedTuple):
     """How the points of an output are divided into rows.
@@ -101,8 +104,8 @@ def pays_asking_at_once(plan: Plan, source: Planes) -> bool:
     Waiting for pixels and computing positions then overlap.  More taps, or planes of which many
     pixels are in cache, gain nothing, and gradients lose.
     """
-    taps, size = taps_of(plan), math.prod(plan.spatial) * kind_of(source.kind).bits // 8
-    return plan.footprint is None and taps <= 8 and size > CACHE * (1 if taps == 1 else 8)
+    size = math.prod(plan.spatial) * kind_of(source.kind).bits // 8
+    return plan.footprint is None and taps_of(plan) == 1 and size > CACHE
 
 
 def with_own_grids(plan: Plan, grid: Layout) -> tuple[Plan, Layout]:
@@ -243,20 +246,18 @@ def even_step(length: int, max_step: int, unit: int = 1) -> int:
 
 
 class Averages(NamedTuple):
-    """What sweeps that compute means also need to know.
+    """What operations that compute means also need to know.
 
     Attributes:
         averaging: which pixels count.
         weights: the layout of the weights of pixels, (N or 1, C, *spatial), or None.
-        need_weights: whether the gradient of these is needed.
     """
 
     averaging: Averaging
     weights: Layout | None = None
-    need_weights: bool = False
 
 
-class Sweep(NamedTuple):
+class Layouts(NamedTuple):
     """What an operation on the points of a call reads and writes.
 
     Attributes:
@@ -264,8 +265,7 @@ class Sweep(NamedTuple):
         grid: the layout of the grid, or of affine maps.
         values: the layout of the results, or of the upstream values.
         filled: whether there is a fill value other than 0.
-        needs: of derivatives, the flags of `Description.needs`; the gradients of image and grid
-            come first.
+        needs: which of the operation's choices are needed.
         threads: the most threads, on which the division of derivatives depends.
         means: what means need to know besides, or None.
     """
@@ -273,13 +273,13 @@ class Sweep(NamedTuple):
     image: Layout
     grid: Layout
     values: Layout
-    filled: bool
-    needs: tuple[bool, ...] = ()
+    filled: bool = False
+    needs: frozenset[str] = frozenset()
     threads: int = 1
     means: Averages | None = None
 
 
-def passes(plan: Plan, sweep: Sweep) -> list[tuple[bool, ...]]:
+def passes(plan: Plan, layouts: Layouts) -> list[frozenset[str]]:
     """Divide what is needed into sweeps.
 
     One sweep is less work, but it cannot be divided so that several threads add to the image's
@@ -287,29 +287,24 @@ def passes(plan: Plan, sweep: Sweep) -> list[tuple[bool, ...]]:
     footprints in large images, two sweeps are faster: where samples share pixels, a load
     stalls if it follows a store to the same place in another page.
     """
-    need_image, need_grid, *rest = sweep.needs
-    others = need_grid or (rest[0] if rest else False)
-    if not (need_image and others):
-        return [sweep.needs]
-    source = planes_of(sweep.image, plan.items, plan.grid_items)
-    sums = planes_of(gradient_layout(plan, sweep.image).layout, plan.items, plan.grid_items)
+    added, read = (layouts.needs & names for names in (ADDED, READ))
+    if not (added and read - {"upstream"}):
+        return [layouts.needs]
+    source = planes_of(layouts.image, plan.items, plan.grid_items)
+    gradient = gradient_layout(plan, layouts.image).layout
+    sums = planes_of(gradient, plan.items, plan.grid_items)
     lengths = plan.spatial[::-1]
     alike = all(
         a == b for a, b, n in zip(source.strides, sums.strides, lengths, strict=True) if n > 1
     ) and (source.item == sums.item or not divide_points(plan, lanes_of(plan)).listed)
-    threads = worthwhile_threads(plan, sweep.threads)
+    threads = worthwhile_threads(plan, layouts.threads)
     shared = threads > 1 and (plan.grid_items < threads or sums.item == 0)
     waits = plan.footprint is not None and math.prod(plan.spatial) >= LARGE
-    if alike and not (shared or waits):
-        return [sweep.needs]
-    if not rest:
-        return [(True, False), (False, True)]
-    need_values, has_upstream = rest
-    return [(True, False, False, has_upstream), (False, need_grid, need_values, has_upstream)]
+    return [layouts.needs] if alike and not (shared or waits) else [added, read]
 
 
 def divide_sums(
-    plan: Plan, outputs: Outputs, planes: int, unit: int, sweep: Sweep, apart: bool
+    plan: Plan, outputs: Outputs, planes: int, unit: int, layouts: Layouts, apart: bool
 ) -> Array:
     """Divide a sweep that adds to an image's gradient, so that no two tasks add to one place.
 
@@ -317,9 +312,9 @@ def divide_sums(
     ``unit``), if nothing but the image's gradient is needed.  The points of a plane are processed
     in order, so sums do not depend on the number of threads.
     """
-    threads = worthwhile_threads(plan, sweep.threads)
+    threads = worthwhile_threads(plan, layouts.threads)
     cuts = [0, planes]
-    if not any(sweep.needs[1:3]) and threads > 1:
+    if not layouts.needs & READ and threads > 1:
         groups = plan.grid_items if apart else 1
         units = planes // unit
         count = min(units, -(-threads // groups))

@@ -171,10 +171,3 @@ def channels_with_weights(weights: Layout | None, *layouts: Layout) -> int:
     if shares_weights(weights):
         return channels
     return 2 if layouts[0][2].kind == "c" else 1
-
-
-def block_of(channels: int, lanes: int) -> int:
-    """Return how many channels are read at a time, given the lanes of a register."""
-    if channels < lanes:
-        return channels
-    return next(n * lanes for n in (4, 2, 1) if channels % (n * lanes) == 0 or n == 1)

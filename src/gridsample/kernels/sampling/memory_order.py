@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, addresses_of, dense_order, layout_of
+from gridsample.kernels.memory import Layout, dense_order, layout_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import channels_together
 from gridsample.kernels.vector import Function, Record, compile, host, transpose
@@ -70,9 +70,8 @@ def transpose_matrices(
     source: Array, target: Array, shape: tuple[int, int, int], threads: int
 ) -> None:
     """Transpose matrices that follow each other in memory."""
-    prepare_transposition(*shape, source.dtype.itemsize).run(
-        addresses_of((source, target)), threads
-    )
+    launch = prepare_transposition(*shape, source.dtype.itemsize)
+    launch.run({"source": source, "target": target}, threads)
 
 
 @functools.lru_cache(maxsize=256)

@@ -94,17 +94,18 @@ class Gradients(NamedTuple):
 
 def fills_of_planes(
     plan: Plan, order: Order, dtype: np.dtype[Any], fill: Array | None, means: Averaging | None
-) -> tuple[Array, ...]:
-    """Return the arrays with a value for each plane, in the order of `Gather.fill_kinds`."""
+) -> dict[str, Array]:
+    """Return the arrays with a value for each plane, by name."""
     times = plan.items if plan.grid_items == 1 else 1
     if means is not None:
         around, others = fill_values_of_means(plan, fill, means)
-        return tuple([np.tile(numbers, times) for numbers in (*around, *others)])
+        numbers = around._asdict() | others._asdict()
+        return {name: np.tile(values, times) for name, values in numbers.items()}
     copies = plan.nearest and not any(order) and plan.footprint is None
     if plan.votes or copies:
         size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
-        return fill_values_of_bits(plan, fill, np.dtype(f"u{size}")).repeat(times)
-    return fill_values_of_sums(plan, fill, any(order)).repeat(times)
+        return fill_values_of_bits(plan, fill, np.dtype(f"u{size}")).repeat(times)._asdict()
+    return fill_values_of_sums(plan, fill, any(order)).repeat(times)._asdict()
 
 
 def dropped_of(plan: Plan, fill: Array | None) -> Array:

@@ -15,7 +15,7 @@ STRIP = 256
 SHRINKS = 32
 
 # What a program is told when it runs: the fields of `settings_of`; a pointer for each of
-# `Body.arrays`; and ``scratch``, the memory of a thread.  `run.entry` reads it.
+# `sweep.arrays_of`; and ``scratch``, the memory of a thread.  `run.entry` reads it.
 Call = SimpleNamespace
 
 
@@ -38,7 +38,6 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         planes="int64",
         planes_near="int64",  # of a block: see `division.Blocks`
         planes_far="int64",
-        last_load="int64",  # the last element at which a load of a word, or of a run, may begin
         image_item="int64",
         image_planes="*int64",
         weights_strides=("int64", rank),  # of the weights of pixels, x first

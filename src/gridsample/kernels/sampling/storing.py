@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.dtypes import BFLOAT16
-from gridsample.kernels.memory import addresses_of, converted, dense_order, layout_of
+from gridsample.kernels.memory import converted, dense_order, layout_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import element
 from gridsample.kernels.vector import Function, Record, compile, host, kind_of
@@ -30,7 +30,7 @@ def store(sums: Array, result: Array, threads: int) -> None:
     converts = halves and alike and sums.dtype == np.float32
     if converts and sums.size >= host().lanes("float32"):
         launch = prepare_conversion(sums.size, element(result.dtype))
-        launch.run(addresses_of((sums, result)), threads)
+        launch.run({"source": sums, "target": result}, threads)
         return
     rows = sums.shape[2]
     some = max(1, rows * AT_ONCE // max(1, sums.size))

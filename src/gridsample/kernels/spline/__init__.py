@@ -18,7 +18,7 @@ import numpy as np
 
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of, as_float, layout_of
+from gridsample.kernels.memory import as_float, layout_of
 
 if TYPE_CHECKING:  # the compiler is imported on first use
     from gridsample.kernels.spline.planning import Pass
@@ -74,37 +74,36 @@ def run(
     read, written = layout_of(source), layout_of(target)
     along_axes = tuple([Filter(axis, extended, order, adjoint) for axis, extended in filters])
     prepared = passes(read, written, along_axes)
-    addresses = addresses_of((source, target))
     for step in prepared:
         if step.windows.number == 1:
-            launch(step, addresses, threads)
+            launch(step, source, target, threads)
         elif source is target:  # windows read entries that their neighbours store
             source = source.copy(order="K")
             (from_copy,) = passes(layout_of(source), written, (step.filter,))
             run_windows(from_copy, source, target, threads)
         else:
             run_windows(step, source, target, threads)
-        source, addresses[0] = target, addresses[1]
+        source = target
     return bool(prepared)
 
 
-def launch(step: Pass, addresses: Sequence[int], threads: int | None) -> None:
-    """Run a filter on arrays at two addresses, on threads if there is enough work."""
-    step.launch.run(addresses, 1 if step.launch.tasks == 1 else threads or pool.cores())
+def launch(step: Pass, source: Array, target: Array, threads: int | None) -> None:
+    """Run a filter on arrays, on threads if there is enough work."""
+    count = 1 if step.launch.tasks == 1 else threads or pool.cores()
+    step.launch.run({"source": source, "target": target}, count)
 
 
 def run_windows(step: Pass, source: Array, target: Array, threads: int | None) -> None:
     """Filter along one axis, whose lines are cut into windows."""
     axis, extended, order, adjoint = step.filter
-    addresses = addresses_of((source, target))
     if not BOUNDARIES[extended].joins_ends:
-        launch(step, addresses, threads)
+        launch(step, source, target, threads)
         return
     # A window knows nothing of the line's other end, so both ends are filtered together.
     halo = step.windows.halo
     around = np.take(source, np.arange(-2 * halo, 2 * halo), axis, mode="wrap")
     ends = np.empty(around.shape, target.dtype)
-    launch(step, addresses, threads)
+    launch(step, source, target, threads)
     run(around, ends, order, ((axis, extended),), adjoint, threads)
     lines, ends = np.moveaxis(target, axis, 0), np.moveaxis(ends, axis, 0)
     lines[:halo], lines[-halo:] = ends[2 * halo : 3 * halo], ends[halo : 2 * halo]

@@ -20,8 +20,6 @@ from gridsample.kernels.vector import Function, Value
 # The units of coordinates: -1 and 1 are the outer edges, or the centres, of the corner pixels;
 # pixels; pixels from the output's own position.
 EDGES, CENTRES, PIXELS, DISPLACEMENT = "edges", "centres", "pixel", "displacement"
-# More than positions in single precision err by, relative to the size of an axis.
-ROUNDING = 2.0**-20
 # How many pixels there are along an axis: one; fewer than the method has taps; as many, or more.
 SINGLE, SHORT, LONG = "single", "short", "long"
 
@@ -143,15 +141,12 @@ class AxisPosition(NamedTuple):
         outside: whether the position is so far outside that the result is the fill value, or None
             if no position is.
         slope: d position / d coordinate, with the sign of the fold.
-        interior: whether the program knows that there is a pixel, or more, on either side of the
-            position's two neighbours.
     """
 
     position: Value
     valid: Value
     outside: Value | None
     slope: Value
-    interior: bool = False
 
 
 class Tap(NamedTuple):
@@ -164,14 +159,14 @@ class Tap(NamedTuple):
             which only need the number of the tap: 0.
         present: whether it is not dropped (a bool); None if no tap is ever dropped.
         weights: its weight, or the derivatives of several orders of it.
-        number: its number along its axis.
+        number: its number along its axis; a value in a loop over taps.
         pixel_weight_offset: the same in the weights of pixels, if they have weights.
     """
 
     offset: Value
     present: Value | None
     weights: tuple[Value, ...]
-    number: int = 0
+    number: int | Value = 0
     pixel_weight_offset: Value | None = None
 
 
@@ -242,10 +237,8 @@ class Axis:
 
     # Positions ------------------------------------------------------------------------------------
 
-    def locate(self, coordinate: Value, interior: bool = False) -> AxisPosition:
-        """Convert coordinates to positions; all are ``interior`` if that is known."""
-        if interior:
-            return self.locate_interior(coordinate)
+    def locate(self, coordinate: Value) -> AxisPosition:
+        """Convert coordinates to positions."""
         rule, last = self.rule, self.last
         # Here, products and sums may be fused, which PyTorch does as well: at a pixel's centre,
         # rounding decides which neighbour is the next.  In `exactly`, they are not.
@@ -266,27 +259,6 @@ class Axis:
             else:
                 position, sign = self.folded(position)
         return AxisPosition(position, valid, outside, self.pixels_per_unit() * sign)
-
-    def locate_interior(self, coordinate: Value) -> AxisPosition:
-        """Convert coordinates to positions that are known to be interior: nothing is folded."""
-        lanes = self.function.lanes
-        position, slope = self.unnormalize(coordinate), self.pixels_per_unit()
-        # Folding rounds; see `fold_if_outside`.
-        if self.rule.folds and self.rule.edge and self.rule.margin != 0:
-            with self.function.exactly():
-                position, sign = self.folded(position)
-            slope = slope * sign
-        outside = None
-        if self.rule.margin is not None or self.notes_missed:
-            outside = self.function.constant(False, "bool", lanes)
-        valid = self.function.constant(True, "bool", lanes)
-        return AxisPosition(position, valid, outside, slope, interior=True)
-
-    def are_interior(self, lowest: Value, highest: Value) -> Value:
-        """Whether all coordinates between two are interior, for each point, however they round."""
-        lower, upper = self.unnormalize(lowest), self.unnormalize(highest)
-        margin = 1.0 + self.last * ROUNDING
-        return (lower >= margin) & (upper <= self.last - margin)
 
     def fold_if_outside(self, position: Value) -> tuple[Value, Value]:
         """Fold or confine positions, unless all of a group are inside, where that changes no bit.
@@ -447,8 +419,6 @@ class Axis:
     def pair_at(self, located: AxisPosition) -> Pair:
         """Return two pixels, both in the image, that are next to positions."""
         position = located.position
-        if located.interior:
-            return self.interior_pair(position)
         if self.rule.mirrors_pairs:
             return self.mirrored_pair(position)
         base = position.floor()
@@ -459,17 +429,6 @@ class Axis:
             if self.rule.single:
                 between = between & (self.last > 0.0)  # there is no second pixel
         return Pair(pixel.to(self.offset_kind), position - pixel, between, None)
-
-    def interior_pair(self, position: Value) -> Pair:
-        """Return the two neighbours of interior positions."""
-        rule, lanes, pixel = self.rule, self.function.lanes, position.floor()
-        mirrors = rule.mirrors_pairs
-        between = sign = None
-        if rule.edge if mirrors else rule.may_drop:
-            between = self.function.constant(True, "bool", lanes)
-        if mirrors:
-            sign = position.like(1.0)
-        return Pair(pixel.to(self.offset_kind), position - pixel, between, sign)
 
     def mirrored_pair(self, position: Value) -> Pair:
         """Mirror the two neighbours of positions into the image.

@@ -2,38 +2,104 @@
 
 With m the weight of a pixel v, and 0 if it is missing, each tap is read as the numbers m v and m,
 so that one sweep sums both.  A third number is v as it is, where it matters whether any pixel of a
-point is missing.
+point is missing: where nothing else can be, a plain sum that is a number has no missing pixel.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
-from gridsample.kernels.sampling.programs.loads import read_each
-from gridsample.kernels.sampling.programs.row_sums import Row
-from gridsample.kernels.sampling.programs.states import Offsets, further
+from gridsample.kernels.sampling.programs.groups import Group, Strip
+from gridsample.kernels.sampling.programs.loads import Image, read_each
+from gridsample.kernels.sampling.programs.states import Offsets, State, further
 from gridsample.kernels.sampling.programs.sums import (
     AxisTaps,
+    GroupTaps,
     Numbers,
     Orders,
+    Outer,
     Reader,
     Registers,
+    Row,
     TapSums,
     both,
-    sum_over_taps,
-    tables_for_loops,
-    with_dropped,
 )
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
-# The numbers of a pixel: m v, m, and v.
+# The numbers of a pixel that counts: m v, m, and v; and how many there are.
 COUNTED, WEIGHT, PIXEL = 0, 1, 2
-# Those that are summed, as the first numbers of orders.
-SUMMED = ((COUNTED,), (WEIGHT,))
+NUMBERS = 3
+
+
+class TapRule(NamedTuple):
+    """What the taps of a program count for.
+
+    Attributes:
+        filled: whether dropped taps have a value other than 0.
+        ignores_dropped: whether dropped ones count for nothing, in means.
+        ignores_nan: whether pixels that are NaN count for nothing, in means.
+        weight_kind: the name of the kind of the weights of pixels, or empty if there are none.
+    """
+
+    filled: bool
+    ignores_dropped: bool = False
+    ignores_nan: bool = False
+    weight_kind: str = ""
+
+    @property
+    def differ(self) -> bool:
+        """Whether taps count differently: by the weights of pixels, or because they are dropped."""
+        return bool(self.weight_kind) or self.ignores_dropped
+
+
+class Counts:
+    """How the pixels of an image count: what is the same for all planes and points.
+
+    Attributes:
+        dropped_weight: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
+    """
+
+    def __init__(self, function: Function, rule: TapRule, parts: bool, call: Call) -> None:
+        self.call, self.ignores, self.parts = call, rule.ignores_nan, parts
+        self.dropped_weight = float(not rule.ignores_dropped)
+        self.weights, self.weight_check = None, None
+        if rule.weight_kind:
+            self.weights = Image(call.weights, call.weights_item, call.weights_planes)
+        if kind_of(rule.weight_kind or "bool").family not in ("bool", "unsigned"):
+            self.weight_check = WeightCheck(function)
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        """Report invalid weights after the body."""
+        if self.weight_check is None:
+            yield
+            return
+        self.weight_check.clear()
+        yield
+        self.weight_check.report(self.call.invalid_weights)
+
+    def plane(self, points: Strip | Group, number: Value) -> Pointer | None:
+        """The weights of a plane's pixels; see `Image.plane`."""
+        return None if self.weights is None else self.weights.plane(points, number)
+
+    def of(self, state: State, plane: Pointer | None) -> Counting:
+        """Return how the pixels of a plane count for a group, given its state."""
+        return Counting(
+            plane,
+            state.weight_offset,
+            self.call.weights_strides,
+            self.dropped_weight,
+            self.ignores,
+            self.parts,
+            self.weight_check,
+        )
 
 
 class Counting(NamedTuple):
@@ -45,8 +111,8 @@ class Counting(NamedTuple):
         steps: the distance of neighbours along each axis, x first.
         dropped_weight: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
         ignores: whether NaN counts for nothing.
+        parts: whether channels are the parts of complex numbers, which are missing together.
         weight_check: notes whether any weight is invalid; None if none can be.
-        kept: the weights of the group's taps, if they have been read before; see `Counts.keep`.
     """
 
     plane: Pointer | None
@@ -54,8 +120,8 @@ class Counting(NamedTuple):
     steps: Sequence[Value]
     dropped_weight: float
     ignores: bool
+    parts: bool = False
     weight_check: WeightCheck | None = None
-    kept: Pointer | None = None
 
     def weight(self, tap: Tap) -> Value:
         """Read the weight of the pixel of a listed tap of each point, for all channels."""
@@ -70,66 +136,57 @@ class Counting(NamedTuple):
             self.weight_check.check([weight])
         return weight
 
-    def numbers(self, pixels: Sequence[Value], weights: Sequence[Value]) -> list[Numbers]:
-        """Return the numbers of pixels, given their weights."""
+    def numbers(self, pixels: Sequence[Numbers], weights: Sequence[Value]) -> list[Numbers]:
+        """Return the numbers of pixels, given the numbers of each and its weight."""
         if self.weight_check is not None:
             self.weight_check.check(weights)
         return [*map(self.numbers_of_pixel, pixels, weights)]
 
-    def numbers_of_pixel(self, pixel: Value, weight: Value) -> Numbers:
-        """Return the numbers of one pixel of each point."""
-        if self.ignores:
-            weight = (pixel == pixel).select(weight, 0.0)
-        # A pixel without weight may be infinite.
-        return (weight > 0.0).select(pixel * weight, 0.0), weight, pixel
+    def numbers_of_pixel(self, pixel: Numbers, weight: Value) -> Numbers:
+        """Return the numbers of one pixel of each point, `NUMBERS` of each channel."""
+        numbers = list[Value]()
+        for channel, known in zip(pixel, self.known(pixel), strict=True):
+            own = weight if known is None else known.select(weight, 0.0)
+            # A pixel without weight may be infinite.
+            numbers += [(own > 0.0).select(channel * own, 0.0), own, channel]
+        return tuple(numbers)
+
+    def known(self, pixel: Numbers) -> list[Value | None]:
+        """Return whether each channel is a number; None if all channels count."""
+        if not self.ignores:
+            return [None] * len(pixel)
+        known = [channel == channel for channel in pixel]
+        if not self.parts or len(known) == 1:
+            return [*known]
+        pairs = [real & imaginary for real, imaginary in zip(known[::2], known[1::2], strict=True)]
+        return [pair for pair in pairs for _ in range(2)]
 
 
-def numbers_of_dropped(dropped: Value, counting: Counting | None) -> Sequence[Value | float | None]:
-    """Return the value of dropped taps, or the numbers that are summed in its place; None for 0.
+def numbers_of_dropped(
+    dropped: Sequence[Value], counting: Counting | None
+) -> list[Value | float | None]:
+    """Return the values of dropped taps, or the numbers that are summed in their place; None for 0.
 
     Nothing is added to sums of weights.
     """
-    value = None if dropped.is_constant else dropped
+    values = [None if value.is_constant else value for value in dropped]
     if counting is None:
-        return [value]
-    return value if counting.dropped_weight else None, None, value
-
-
-def sum_counted(
-    pixels: Reader,
-    weights: Reader | None,
-    counting: Counting | None,
-    taps: Sequence[AxisTaps],
-    dropped: Value,
-    orders: Orders,
-) -> TapSums:
-    """Sum the taps of a group, dropped ones included.
-
-    Args:
-        pixels: reads the pixels.
-        weights: reads their weights, in the same way; None if they have none.
-        counting: how pixels count, if not all alike.
-        taps: the taps of each axis, x first.
-        dropped: the value of dropped taps.
-        orders: the orders of derivatives, after the number of a pixel if they count.
-    """
-    reader = pixels
-    if counting is not None:
-        reader = Counted(pixels, weights or UnitWeights(counting.dropped_weight), counting)
-    totals = sum_over_taps(reader, tables_for_loops(taps), orders)
-    return with_dropped(totals, taps, numbers_of_dropped(dropped, counting))
+        return [*values]
+    weighs = bool(counting.dropped_weight)
+    return [n for value in values for n in (value if weighs else None, None, value)]
 
 
 class Counted:
-    """Reads the numbers of pixels."""
+    """Reads the numbers of pixels that count: a reader around any other."""
 
-    def __init__(self, pixels: Reader, weights: Reader, counting: Counting) -> None:
-        self.pixels, self.weights, self.counting = pixels, weights, counting
+    def __init__(self, pixels: Reader, weights: Reader | None, counting: Counting) -> None:
+        self.pixels, self.counting = pixels, counting
+        self.weights = weights or UnitWeights(counting.dropped_weight)
 
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
+    def row(self, outer: Outer, taps: AxisTaps) -> Sequence[Numbers]:
         """Read the numbers of all taps along x."""
-        pixels, weights = self.pixels.row(outer, taps), self.weights.row(outer, taps)
-        return self.counting.numbers(pixels, weights)  # type: ignore[arg-type]
+        weights = [weight for (weight,) in self.weights.row(outer, taps)]
+        return self.counting.numbers(self.pixels.row(outer, taps), weights)
 
 
 class UnitWeights:
@@ -138,32 +195,17 @@ class UnitWeights:
     def __init__(self, dropped_weight: float) -> None:
         self.dropped_weight = dropped_weight
 
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
+    def row(self, outer: Outer, taps: AxisTaps) -> Sequence[Numbers]:
         """Return the weights of all taps along x."""
-        present, weights = None, []
+        present, weights = None, list[Numbers]()
         for tap in outer:
             present = both(present, tap.present)
         for tap in taps:
             here, weight = both(present, tap.present), tap.weights[0].like(1.0)
-            weights.append(weight if here is None else here.select(weight, self.dropped_weight))
+            if here is not None:
+                weight = here.select(weight, self.dropped_weight)
+            weights.append((weight,))
         return weights
-
-
-class Kept:
-    """The weights of pairs of pixels, in memory."""
-
-    def __init__(self, memory: Pointer) -> None:
-        self.memory, self.lanes = memory, memory.function.lanes
-
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
-        """Return the weights of both taps along x."""
-        places = [place_of_pair((*outer, tap)) * self.lanes for tap in taps]
-        return [self.memory.load(place, self.lanes, aligned=True) for place in places]
-
-
-def place_of_pair(taps: Sequence[Tap]) -> int:
-    """Return the number of a tap among all of a point that has two along each axis."""
-    return functools.reduce(lambda place, tap: 2 * place + tap.number, taps, 0)
 
 
 class CountedRow(NamedTuple):
@@ -196,8 +238,63 @@ class CountedRow(NamedTuple):
             weights = [register.like(1.0) for register in pixels]
         else:
             weights = self.weights.registers(length)[()]
-        each = [*zip(*self.counting.numbers(pixels, weights), strict=True)]
-        return {(number,): [*each[number]] for number in (COUNTED, WEIGHT, PIXEL)}
+        numbers = self.counting.numbers([(register,) for register in pixels], weights)
+        return {(n,): [*registers] for n, registers in enumerate(zip(*numbers, strict=True))}
+
+
+class Tried(NamedTuple):
+    """Taps of which a plain sum tells whether any pixel of a point is missing.
+
+    Only where it is NaN are pixels counted, and for the groups after that, until none is missing.
+
+    Attributes:
+        plain: the taps, all of which count.
+        counted: the same, with the numbers of pixels that count.
+        missed: memory that says whether pixels were missing a moment ago.
+    """
+
+    plain: GroupTaps
+    counted: GroupTaps
+    missed: Pointer
+
+    def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
+        """Sum the taps of one plane; the number of channel c is ``NUMBERS * c + PIXEL``."""
+        function, channels = plane.function, len(dropped)
+        plain = [(order[0] // NUMBERS, *order[1:]) for order in orders if order[0] % NUMBERS == 2]
+        if channels == 1:
+            plain = [order[1:] for order in plain]
+        unknown = [function.constant(math.nan, function.real, function.lanes)] * len(plain)
+        # Where pixels were missing a moment ago, plain sums would be computed in vain.
+        samples = function.choose(
+            self.missed.load() == 0,
+            lambda: [*self.plain.tap_sums(plane, dropped, plain).values()],
+            lambda: unknown,
+        )
+
+        def some_missing(sums: Sequence[Value]) -> Value:
+            some: Value = functools.reduce(operator.or_, [total != total for total in sums]).any()
+            return some
+
+        def counted() -> list[Value]:
+            sums = self.counted.tap_sums(plane, dropped, orders)
+            plain_sums = [total for order, total in sums.items() if order[0] % NUMBERS == PIXEL]
+            self.missed.store(some_missing(plain_sums).to("int32"))
+            return [sums[order] for order in orders]
+
+        def complete() -> list[Value]:
+            return [
+                samples[order[0] // NUMBERS]
+                if order[0] % NUMBERS != WEIGHT
+                else samples[0].like(1.0)
+                for order in orders
+            ]
+
+        sums = function.choose(some_missing(samples), counted, complete)
+        return dict(zip(orders, sums, strict=True))
+
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane."""
+        self.counted.scatter(plane, shares)
 
 
 class WeightCheck:
@@ -230,48 +327,3 @@ class WeightCheck:
         noted = self.memory.load(0, self.lanes, aligned=True)
         with memory.function.when((noted >= infinity).any(), rare=True):
             memory.store(memory.function.constant(1, "int64"))
-
-
-class CountedPixels(NamedTuple):
-    """How the pixels of runs count, whose taps are listed.
-
-    Attributes:
-        ignores: whether NaN counts for nothing.
-        weighs_taps: whether the weights of taps are NaN where a tap does not count.
-        parts: whether channels are the parts of complex numbers.
-        numbers: what is summed of a pixel.
-    """
-
-    ignores: bool
-    weighs_taps: bool
-    parts: bool
-    numbers: Orders = SUMMED
-
-    def terms(
-        self, values: Sequence[Value], weight: Value, place: int | Value, lane: Value
-    ) -> Registers:
-        """Return what a tap adds to the sums of m v and m, for a register of pixels each.
-
-        Args:
-            values: the pixels, in registers.
-            weight: the weight of the tap.
-            place: the place of the tap in its list.
-            lane: the first of the points.
-        """
-        terms: Registers = {number: [] for number in self.numbers}
-        for value in values:
-            counts = [weight == weight] if self.weighs_taps else []
-            counts += [self.known(value)] if self.ignores else []
-            present = functools.reduce(operator.and_, counts)
-            for number in self.numbers:
-                term = weight if number == (WEIGHT,) else value * weight
-                terms[number].append(present.select(term, 0.0))
-        return terms
-
-    def known(self, value: Value) -> Value:
-        """Whether pixels are numbers; a complex one is if both parts are."""
-        known = value == value
-        if not self.parts:
-            return known
-        other = value.shuffle([lane ^ 1 for lane in range(value.lanes)])
-        return known & (other == other)

@@ -3,13 +3,11 @@
 Unless a boundary joins the ends of the image, as "wrap" does, it folds all taps along x to the
 same end, or drops them, so that their pixels are among L neighbours, the *window* of a point.  A
 window is read as a row, and each of its pixels has the sum of the weights of the taps that are
-there.  Taps of the other axes are folded one by one, as the row of each may be anywhere.  Gradients
-are added to windows along all axes.
+there.  Taps of the other axes are folded one by one, as the row of each may be anywhere.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,26 +17,23 @@ from gridsample.kernels.sampling.programs.counting import (
     CountedRow,
     numbers_of_dropped,
 )
-from gridsample.kernels.sampling.programs.loads import Strides, load_offsets
-from gridsample.kernels.sampling.programs.pairs import MAX_KEPT, RowAdder
 from gridsample.kernels.sampling.programs.row_sums import (
     PixelRows,
-    Row,
-    Weights,
     read_registers,
     repeat_in_registers,
     row_length,
 )
 from gridsample.kernels.sampling.programs.singles import SingleTaps
-from gridsample.kernels.sampling.programs.states import value_of
+from gridsample.kernels.sampling.programs.states import Offsets, value_of
 from gridsample.kernels.sampling.programs.sums import (
     Orders,
     Registers,
+    Row,
     TapSums,
     TapTable,
+    Weights,
     added,
     both,
-    scatter,
     with_dropped,
 )
 from gridsample.kernels.vector import Function, Pointer, Value
@@ -49,15 +44,13 @@ class AtEdges(NamedTuple):
 
     Attributes:
         axes: the axes, x first.
-        strides: the distances of neighbouring pixels.
         single_taps: the same taps, each read by itself.
     """
 
     axes: Sequence[Axis]
-    strides: Strides
     single_taps: SingleTaps
 
-    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+    def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
         along_x, *others = taps = self.single_taps.taps
         window = window_of(self.axes[0], along_x, row_length(len(along_x)))
@@ -87,26 +80,8 @@ class AtEdges(NamedTuple):
         return CountedRow(pixels, weights, counting)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
-        """Add to the taps of one plane.
-
-        Where several taps of a point are one pixel, as under "border", the processor would wait for
-        each sum before the next.
-        """
-        function, (taps, offset) = plane.function, self.single_taps[:2]
-        if math.prod(map(len, taps)) > MAX_KEPT or not all(map(has_window, self.axes)):
-            self.single_taps.scatter(plane, shares)
-            return
-        windows = list[list[Tap]]()
-        for axis, axis_taps in zip(self.axes, taps, strict=True):
-            window = window_of(axis, axis_taps, len(axis_taps))
-            offset, zero = added(offset, window.begin), window.begin.like(0)
-            touched = [(window.touched & (1 << k)) != 0 for k in range(len(axis_taps))]
-            pixels = enumerate(zip(touched, window.weights, strict=True))
-            windows.append([Tap(zero, here, weights, k) for k, (here, weights) in pixels])
-        assert offset is not None
-        sums = RowAdder(plane, function.spill(offset), self.strides)
-        scatter(sums, windows, shares)
-        sums.finish()
+        """Add to the taps of one plane."""
+        self.single_taps.scatter(plane, shares)
 
 
 class Window(NamedTuple):
@@ -187,8 +162,7 @@ class EdgeRow(NamedTuple):
         if self.plane is None:
             registers = [function.constant(1.0, function.real, function.lanes)] * length
         else:
-            offsets = load_offsets(function.spill(self.offset, soon=True), function.lanes)
-            registers = read_registers(self.plane, offsets, length)
+            registers = read_registers(self.plane, Offsets(self.offset).places(), length)
         if self.present is not None:
             present = repeat_in_registers(self.present.to(f"int{function.real.bits}"), length)
             registers = [(p != 0).select(r, 0.0) for p, r in zip(present, registers, strict=True)]

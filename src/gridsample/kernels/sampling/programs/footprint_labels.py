@@ -10,29 +10,30 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from gridsample.kernels.sampling.programs.footprints import Footprint, OverFootprints, Span
+from gridsample.kernels.sampling.programs.footprints import Footprint
 from gridsample.kernels.sampling.programs.groups import Group, TaskRange
-from gridsample.kernels.sampling.programs.labels import Labels, as_key, key_kind, weights_in_cells
+from gridsample.kernels.sampling.programs.labels import Labels, key_kind, weights_in_cells
 from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.samples import Samples, Span
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 
-class FootprintLabels(OverFootprints, Labels):
+class FootprintLabels(Samples, Labels):
     """Writes the loops that sample labels over footprints."""
 
     def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
         lanes, axes = function.lanes, description.axes
         self.count = 1 << sum(rule.method.votes for rule in axes)
-        self.key = key_kind(kind_of(description.image).loaded)
+        self.label = key_kind(kind_of(description.image).loaded)
         # The votes of one sample.
-        self.keys = function.scratch(self.key, self.count, lanes)
+        self.keys = function.scratch(self.label, self.count, lanes)
         self.weights = function.scratch(function.real, self.count, lanes)
-        self.list = LabelList(function, call.scratch, self.key)
+        self.list = LabelList(function, call.scratch, self.label)
 
     def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
         """Find and store the labels of a group, plane by plane."""
@@ -44,25 +45,25 @@ class FootprintLabels(OverFootprints, Labels):
                 count, *numbers = loop.carried
                 block = loop.index, (loop.index + together).minimum(samples)
                 numbers = self.locate_samples(group, footprint, block, numbers)
-                self.prefetch.aim(group, self.images, plane.index, part.plane_end)
+                self.prefetch.aim(group, [*self.images.values()], plane.index, part.plane_end)
                 self.prefetch.ask_for_all(block[1] - block[0])
-                count = self.add_samples(group, plane.index, block, footprint.total, count)
+                count = self.add_votes(group, plane.index, block, footprint.total, count)
                 loop.carry(count, *numbers)
             tie = call.tie.to(function.real) * footprint.total
             winner = self.list.winner(loop.carried[0], (footprint.total > 1.0).select(tie, 0.0))
             target = call.out.at(call.out_planes.load(plane.index))
-            self.points.store_values(group, target, self.stored(winner))
+            self.points.store_values(group, target, self.stored(winner, "out"))
 
-    def add_samples(
+    def add_votes(
         self, group: Group, plane: Value, samples: Span, total: Value, count: Value
     ) -> Value:
         """Add the votes of some rounds to the list; return its new length."""
         function, lanes = self.function, self.function.lanes
-        source = self.image.plane(group, plane)
-        fills = self.fills(plane)
+        memory = self.memory_of(group, plane)
+        source, fills = memory.pixels["image"], memory.numbers[0]
         with function.loop(*samples, carry=[count]) as sample:
             state = self.states.load(sample.index - samples[0])
-            different = self.collect(state, source, fills)
+            different = self.store_votes(state, source, fills)
             active = sample.index.to(function.real) < total
             with function.loop(0, different, carry=sample.carried) as tap:
                 key = self.keys.load(tap.index * lanes, lanes, aligned=True)
@@ -71,13 +72,13 @@ class FootprintLabels(OverFootprints, Labels):
             sample.carry(*tap.carried)
         return sample.carried[0]
 
-    def collect(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
+    def store_votes(self, state: State, source: Pointer, fills: Mapping[str, Value]) -> Value:
         """Store the votes of a sample; return their number, which is 1 where all taps agree."""
         function, lanes = self.function, self.function.lanes
         keys, weights = self.votes(state, source, fills["dropped"])
         for name, condition in (("outside", state.outside), ("invalid", ~state.valid)):
             if condition is not None:
-                keys = [condition.select(as_key(fills[name]), key) for key in keys]
+                keys = [condition.select(fills[name], key) for key in keys]
         for k, (key, weight) in enumerate(zip(keys, weights, strict=True)):
             self.keys.store(key, k * lanes, aligned=True)
             self.weights.store(weight, k * lanes, aligned=True)

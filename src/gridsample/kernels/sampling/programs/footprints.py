@@ -1,43 +1,35 @@
-"""Antialiased sampling: means over the samples of each point's footprint.
+"""The footprints of points: where their samples are, and how these follow from the grid.
 
 The footprint of an output point is the parallelogram that the differences of the grid along the
 output's axes span.  Its samples are spread evenly over it, n_k = ceil(length - 1/64) along side k,
-with the length in pixels.  All points of a group take as many samples as the one with the most.
-Sample k of each point is located and read as a point of plain sampling is, and added to the point's
-sum; points that have fewer wait.
+with the length in pixels.  Where a side is too long, the point is sampled in a halved copy of the
+image, its *level*.
 
-Where a side is too long, the point is sampled in a halved copy of the image, its *level*.  A call
-processes the points of one level, and reports which others there are.
+The samples of a point are its base plus multiples of its sides.  So the gradient of the base is the
+sum of the gradients of their coordinates; with the fractions of a side as weights, they sum up to
+that of the side.  Base and sides are differences of the grid's points: `Sides.transposed` leads
+back to these.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from gridsample.definitions.caches import cached_property
 from gridsample.definitions.footprints import SLACK
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT
-from gridsample.kernels.sampling.programs.body import Body
-from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.groups import Group, Strip, TaskRange
+from gridsample.kernels.sampling.programs.groups import Group
 from gridsample.kernels.sampling.programs.points import AFFINE, Points
-from gridsample.kernels.sampling.programs.sampler import Description
-from gridsample.kernels.sampling.programs.states import State
-from gridsample.kernels.sampling.settings import SHRINKS, Call
-from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+from gridsample.kernels.sampling.settings import Call
+from gridsample.kernels.vector import Function, Pointer, Value
 
-# Planes that are sampled together.
-TOGETHER = 64
 # The square of a length that no side needs to exceed.
 HUGE = 1e18
 
 Vectors = list[Value]  # a number for each axis, x first
-Span = tuple[Value, Value]  # the first, and the end
 
 
 class Footprint(NamedTuple):
@@ -221,6 +213,14 @@ class Sides:
             ]
         return sides, own
 
+    def terms_of_maps(self, sides: list[Vectors]) -> Vectors:
+        """Return what sides add to the gradient of their affine map; its last column gets none."""
+        terms = []
+        for side in zip(*sides, strict=True):  # of each row
+            terms += [x.to("float64") * by for x, by in zip(side, self.call.spacing, strict=True)]
+            terms.append(terms[-1].like(0.0))
+        return terms
+
     # Samples --------------------------------------------------------------------------------------
 
     def count(self, sides: Sequence[Vectors]) -> tuple[Value, Vectors]:
@@ -266,208 +266,6 @@ def finite(lines: Vectors) -> Value:
 def round_up(number: Value) -> Value:
     """Round up."""
     return -((-number).floor())
-
-
-class OverFootprints(Body):
-    """Writes the loops over the footprints of points, and over their samples."""
-
-    footprints = True
-
-    @cached_property
-    def sides(self) -> Sides:
-        """The sides of footprints."""
-        return Sides(self.points, self.call)
-
-    @classmethod
-    def others(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of further arrays, by name."""
-        return {"report": "int64"}
-
-    def write(self, task: Value) -> None:
-        """Write the program of one task."""
-        part = self.points.range_of(task)
-        with self.points.strips(part) as strip:
-            self.begin(strip)
-            with self.points.groups(strip) as (_, group):
-                self.process_level(group, task, part)
-            self.finish(strip)
-
-    def begin(self, strip: Strip) -> None:
-        """Do what comes before the groups of a strip."""
-
-    def process_level(self, group: Group, task: Value, part: TaskRange) -> None:
-        """Process the points of a group that belong to the level, and report the other levels."""
-        footprint = self.sides.footprint(group)
-        with self.function.when((footprint.level > 0).any(), rare=True):
-            bits = self.function.constant(1, "int32", self.function.lanes) << footprint.level
-            self.report(bits.reduce(operator.or_).to("int64"), task)
-        in_level = footprint.level == self.call.level.to("int32")
-        footprint = footprint._replace(total=in_level.select(footprint.total, 0.0))
-        samples = footprint.total.reduce(Value.maximum).to("int64")
-        self.report((samples > 1).to("int64") << SHRINKS, task)
-        with self.function.when(samples > 0):
-            self.process(group, footprint, samples, part)
-
-    def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
-        """Compute and store the results of a group."""
-        raise NotImplementedError
-
-    def report(self, bits: Value, task: Value) -> None:
-        """Add bits to the task's report."""
-        self.call.report.store(self.call.report.load(task) | bits, task)
-
-    def locate_samples(
-        self, group: Group, footprint: Footprint, samples: Span, numbers: Vectors
-    ) -> Vectors:
-        """Save the states of the samples of some rounds; return the numbers of the next sample."""
-        inverse = [1.0 / count for count in footprint.counts]
-
-        def locate(interior: bool) -> Vectors:
-            with self.function.loop(*samples, carry=numbers) as sample:
-                waits = sample.index.to(self.function.real) >= footprint.total
-                # A point that waits repeats its samples.
-                with self.function.exactly():
-                    fractions = [
-                        (number + 0.5) * by - 0.5
-                        for number, by in zip(sample.carried, inverse, strict=True)
-                    ]
-                state = self.state_of_sample(group, footprint, fractions, waits, interior)
-                self.states.save(sample.index - samples[0], state)
-                sample.carry(*next_numbers(sample.carried, footprint.counts))
-            return sample.carried
-
-        interior = self.are_interior(footprint).all()
-        carried: Vectors = self.function.choose(
-            interior, lambda: locate(True), lambda: locate(False), likely=True
-        )
-        return carried
-
-    def are_interior(self, footprint: Footprint) -> Value:
-        """Whether all samples of each point are known to be interior; see `Axis.locate`."""
-        conditions = list[Value]()
-        for axis, base, *along in zip(
-            self.sampler.axes, footprint.base, *footprint.sides, strict=True
-        ):
-            reach = functools.reduce(operator.add, [side.abs() for side in along]) * 0.5
-            conditions.append(axis.are_interior(base - reach, base + reach))
-        return functools.reduce(operator.and_, conditions)
-
-    def state_of_sample(
-        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value, interior: bool
-    ) -> State:
-        """Return the state of a sample at some fractions of the sides, from -1/2 to 1/2."""
-        coordinates = at_fractions(footprint.base, footprint.sides, fractions)
-        return self.sampler.locate(coordinates, group, interior)
-
-    def first_numbers(self) -> Vectors:
-        """Return the numbers of the first sample along the sides."""
-        zero = self.function.constant(0.0, self.function.real, self.function.lanes)
-        return [zero] * len(self.description.axes)
-
-
-class SumsOverFootprints(OverFootprints):
-    """Writes the loops of bodies that sum samples.
-
-    Attributes:
-        run: how many planes are read at once: the channels of a word (`footprint_words`), or 1.
-    """
-
-    run = 1
-
-    @cached_property
-    def planes(self) -> Pointer:
-        """Sums in some planes."""
-        return self.function.scratch(self.function.real, TOGETHER, self.function.lanes)
-
-    def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
-        """Compute and store the results of a group, some planes at a time."""
-        function, lanes, together = self.function, self.function.lanes, self.states.groups
-        zero, step = function.constant(0.0, function.real, lanes), TOGETHER // self.run * self.run
-        with function.loop(part.plane, part.plane_end, step) as loop:
-            planes = loop.index, (loop.index + step).minimum(part.plane_end)
-            with function.loop(0, planes[1] - planes[0]) as plane:  # 0 is not neutral for -0
-                self.sums_of(plane.index).store(-zero, aligned=True)
-            with function.loop(0, samples, together, carry=self.first_numbers()) as blocks:
-                block = blocks.index, (blocks.index + together).minimum(samples)
-                blocks.carry(*self.locate_samples(group, footprint, block, blocks.carried))
-                self.prefetch.aim(group, self.images, *planes)
-                self.prefetch.ask_for_all(block[1] - block[0])
-                self.add_samples(group, footprint, block, planes)
-            self.store_planes(group, footprint, planes)
-
-    def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
-        """Add the samples of some rounds, whose states are known, to the sums of some planes."""
-        raise NotImplementedError
-
-    def store_planes(self, group: Group, footprint: Footprint, planes: Span) -> None:
-        """Store the means of some planes, if that is what is computed."""
-
-    def sums_of(self, number: Value) -> Pointer:
-        """Return the sums in a plane of those that are summed."""
-        return self.planes.at(number * self.function.lanes)
-
-    def mean(self, footprint: Footprint, number: Value) -> Value:
-        """Return the mean of the samples in a plane of those that are summed."""
-        sums = self.sums_of(number).load(0, self.function.lanes, aligned=True)
-        return sums / footprint.total
-
-    def lanes_of(self, in_level: Value) -> Iterator[int]:
-        """Yield every lane, for a body that runs if the lane's point belongs to the level.
-
-        What belongs to other points is stored by the calls for other levels.
-        """
-        for lane in range(self.function.lanes):
-            with self.function.when(in_level[lane]):
-                yield lane
-
-
-class FootprintMeans(SumsOverFootprints, Gather):
-    """Writes the loops that average samples."""
-
-    def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
-        """Add the samples of some rounds, whose states are known, to the sums of some planes."""
-        function, lanes, total = self.function, self.function.lanes, footprint.total
-        nan, run = function.constant(math.nan, function.real, lanes), range(self.run)
-        with function.loop(*planes, self.run) as loop:
-            source = self.image.plane(group, loop.index)
-            # A sample that is not valid is NaN, also where the image has integers.
-            fills = [self.fills(loop.index + c) | {"invalid": nan} for c in run]
-            sums = self.sums_of(loop.index - planes[0])
-            before = [sums.load(c * lanes, lanes, aligned=True) for c in run]
-            self.prefetch.aim(group, self.images, loop.index + self.run, planes[1])
-            with function.loop(*samples, carry=before) as sample:
-                self.prefetch.ask_for(sample.index - samples[0])
-                values = self.values(self.states.load(sample.index - samples[0]), source, fills)
-                waits = sample.index.to(function.real) >= total
-                pairs = zip(sample.carried, values, strict=True)
-                sample.carry(*(waits.select(before, before + value) for before, value in pairs))
-            for c in run:
-                sums.store(sample.carried[c], c * lanes, aligned=True)
-
-    def values(
-        self, state: State, source: Pointer, fills: Sequence[dict[str, Value]]
-    ) -> Sequence[Value]:
-        """Compute the results of a group's samples in the planes of a run."""
-        return [self.value(state, source, fills[0])]
-
-    def store_planes(self, group: Group, footprint: Footprint, planes: Span) -> None:
-        """Store the means of some planes."""
-        function, call, points = self.function, self.call, self.points
-        floating = kind_of(self.description.values).family in ("float", "half")
-        in_level = footprint.total > 0.0
-        with function.loop(*planes) as plane:
-            mean = self.mean(footprint, plane.index - planes[0])
-            if not floating:
-                mean = (mean == mean).select(mean, self.fills(plane.index)["invalid"])
-            values = self.stored(mean)
-            target = call.out.at(call.out_planes.load(plane.index))
-            all_in_level = in_level.all()
-            with function.when(all_in_level):
-                points.store_values(group, target, values)
-            with function.when(~all_in_level, rare=True):
-                places = points.places_of_values(group)
-                for lane in self.lanes_of(in_level):
-                    target.store(values[lane], places[lane])
 
 
 def at_fractions(base: Vectors, sides: list[Vectors], fractions: Vectors) -> Vectors:

@@ -8,35 +8,45 @@ from gridsample.kernels.vector import Value
 
 
 def deinterleave(mixed: Sequence[Value]) -> list[Value]:
-    """Split vectors that hold x, y, z, x, y, z, ... into one vector per axis."""
-    rank, lanes = len(mixed), mixed[0].lanes
-    if rank == 1:
+    """Split vectors that hold x, y, z, x, y, z, ... into one vector for each: as many as given."""
+    count, lanes = len(mixed), mixed[0].lanes
+    if count == 1:
         return [*mixed]
-    lines = []
-    for a in range(rank):
-        places = [a + rank * lane for lane in range(lanes)]
-        line = mixed[0].shuffle([p if p < 2 * lanes else 0 for p in places], mixed[1])
-        if rank == 3:
-            picked = [k if p < 2 * lanes else p - lanes for k, p in enumerate(places)]
-            line = line.shuffle(picked, mixed[2])
-        lines.append(line)
-    return lines
+    if count % 2 == 0:
+        lines: list[list[Value]] = []
+        for first in (0, 1):
+            picked = range(first, 2 * lanes, 2)
+            halves = [a.shuffle(picked, b) for a, b in zip(mixed[::2], mixed[1::2], strict=True)]
+            lines.append(deinterleave(halves))
+        return [line for pair in zip(*lines, strict=True) for line in pair]
+    return [
+        gathered(mixed, [line + count * lane for lane in range(lanes)]) for line in range(count)
+    ]
 
 
 def interleave(lines: Sequence[Value]) -> list[Value]:
-    """Mix vectors, 3 or a power of two of them: the first lane of each, the second of each, ..."""
+    """Mix vectors: the first lane of each, then the second of each, ...; as many as given."""
     count, lanes = len(lines), lines[0].lanes
     if count == 1:
         return [*lines]
-    mixed = []
-    if count == 3:
-        for part in range(3):
-            places = [divmod(part * lanes + k, 3) for k in range(lanes)]  # (lane, vector)
-            line = lines[0].shuffle([n + lanes * (a == 1) for n, a in places], lines[1])
-            picked = [k if a < 2 else lanes + n for k, (n, a) in enumerate(places)]
-            mixed.append(line.shuffle(picked, lines[2]))
+    if count % 2 == 0:
+        mixed = list[Value]()
+        pairs = [k // 2 + lanes * (k % 2) for k in range(2 * lanes)]
+        for even, odd in zip(interleave(lines[::2]), interleave(lines[1::2]), strict=True):
+            mixed += [even.shuffle(pairs[:lanes], odd), even.shuffle(pairs[lanes:], odd)]
         return mixed
-    pairs = [k // 2 + lanes * (k % 2) for k in range(2 * lanes)]
-    for even, odd in zip(interleave(lines[::2]), interleave(lines[1::2]), strict=True):
-        mixed += [even.shuffle(pairs[:lanes], odd), even.shuffle(pairs[lanes:], odd)]
-    return mixed
+    return [
+        gathered(lines, [k % count * lanes + k // count for k in range(first, first + lanes)])
+        for first in range(0, count * lanes, lanes)
+    ]
+
+
+def gathered(vectors: Sequence[Value], places: Sequence[int]) -> Value:
+    """Return the lanes at some places of all vectors, counted from the first lane of the first."""
+    lanes = vectors[0].lanes
+    result = vectors[0].shuffle([p if p < 2 * lanes else 0 for p in places], vectors[1])
+    for k, vector in enumerate(vectors[2:], start=2):
+        here = range(k * lanes, (k + 1) * lanes)
+        picked = [lanes + p - here.start if p in here else j for j, p in enumerate(places)]
+        result = result.shuffle(picked, vector)
+    return result

@@ -16,22 +16,29 @@ import itertools
 import operator
 from collections.abc import Sequence
 
-from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.loads import read_neighbours
+from gridsample.kernels.sampling.programs.operation import Order
 from gridsample.kernels.sampling.programs.singles import SinglePixels
 from gridsample.kernels.sampling.programs.states import State, value_of
+from gridsample.kernels.sampling.programs.sums import GroupTaps
+from gridsample.kernels.sampling.programs.sweep import PlaneMemory, Sweep
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 
-class Labels(Gather):
-    """Writes the loops that sample labels; sums are votes."""
+class Labels(Sweep):
+    """Writes the loops that sample labels; sums are votes, and numbers of planes are keys."""
 
-    def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
-        """Compute the winners of a group in one plane."""
-        winner = self.winner(state, source, fills["dropped"])
-        if state.outside is not None:
-            winner = state.outside.select(as_key(fills["outside"]), winner)
-        return state.valid.select(winner, as_key(fills["invalid"]))
+    def numbers_of(self, plane: Value) -> dict[str, Value]:
+        """Read the numbers of a plane."""
+        return {name: as_key(number) for name, number in super().numbers_of(plane).items()}
+
+    def sum_taps(
+        self, state: State, memory: PlaneMemory
+    ) -> tuple[GroupTaps | None, dict[str, list[dict[Order, Value]]]]:
+        """Return the winners of a group in place of the sums of taps."""
+        dropped = memory.numbers[0]["dropped"]
+        winner = self.winner(state, memory.pixels["image"], dropped)
+        return None, {"image": [{self.orders.value: winner}]}
 
     def winner(self, state: State, source: Pointer, dropped: Value) -> Value:
         """Hold the votes of a group's points."""
@@ -52,7 +59,7 @@ class Labels(Gather):
                 return by_singles()
             beyond = [(distance <= -1.0) | (distance >= 2.0) for distance in distances]
             all_beyond = functools.reduce(operator.or_, beyond).all()
-            return choose(all_beyond, lambda: [as_key(dropped)], by_singles)
+            return choose(all_beyond, lambda: [dropped], by_singles)
 
         return choose(self.all_in_cells(distances), by_cells, elsewhere, likely=True)[0]
 
@@ -92,10 +99,11 @@ class Labels(Gather):
     ) -> tuple[list[Value], list[Value]]:
         """Read the pixel of every tap by itself; return keys and weights, x fastest."""
         taps = self.sampler.taps(state, 0)
-        reader = SinglePixels(source, value_of(state.offset), True, as_key, as_key(dropped))
+        offset = value_of(state.offset)
+        reader = SinglePixels(source, offset, True, converted=as_key, dropped=dropped)
         keys: list[Value] = []
         for outer in itertools.product(*reversed(taps[1:])):
-            keys += reader.row(outer, taps[0])
+            keys += [key for (key,) in reader.row(outer, taps[0])]
         shares = [tuple(tap.weights[0] for tap in axis_taps) for axis_taps in taps]
         return keys, products(self.function, shares)
 

@@ -1,4 +1,9 @@
-"""Loads from the memory of planes: for each point of a group, a pixel, two neighbours or a word."""
+"""Loads from the memory of planes: for each point of a group, a number or several neighbours.
+
+`read_numbers` is the one primitive: lanes of what it returns are points, however many neighbours
+in memory are read, whether these are two pixels of a plane, the channels of a pixel, or all of the
+channels of all taps along x.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +11,26 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.groups import Group, Strip
+from gridsample.kernels.sampling.programs.interleaving import interleave
 from gridsample.kernels.sampling.programs.states import Offsets
-from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of, transpose
+
+# The bits of the longest word.
+MAX_WORD = 64
 
 
 def read_each(plane: Pointer, offsets: Offsets) -> Value:
     """Read one pixel for each offset."""
     if plane.gathers_fast:
         return plane.gather(offsets.in_register())
-    return plane.load_each(load_offsets(offsets.in_memory(), offsets.value.lanes))
-
-
-def load_offsets(memory: Pointer, count: int) -> list[Value]:
-    """Read one offset, or an even number of them, as indices; two short ones are one load."""
-    if memory.kind.bits == 64 or count == 1:
-        return [memory.load(k).to("int64") for k in range(count)]
-    words = [memory.cast("int64").load(k) for k in range(count // 2)]
-    # Shifts extend the sign of the low half, and of the high half.
-    return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]
+    return plane.load_each(offsets.places())
 
 
 def read_pairs(row: Pointer, offsets: Offsets) -> tuple[Value, Value]:
     """Read two neighbouring elements at each offset: one load for both."""
     kind, lanes = row.kind, offsets.value.lanes
     if kind.bits == 64:
-        each = load_offsets(offsets.in_memory(), lanes)
-        pairs = joined([row.load(offset, 2) for offset in each])
+        pairs = joined([row.load(offset, 2) for offset in offsets.places()])
         return pairs.shuffle(range(0, 2 * lanes, 2)), pairs.shuffle(range(1, 2 * lanes, 2))
     word = kind_of(f"uint{2 * kind.bits}")
     if kind.bits < 32:
@@ -50,7 +49,7 @@ def read_words(row: Pointer, offsets: Offsets, word: Kind) -> Value:
     lanes = offsets.value.lanes
     if row.cast(word).gathers_fast and lanes > 1:
         return row.gather(offsets.in_register(), word=word)
-    return load_words(row, load_offsets(offsets.in_memory(), lanes), word)
+    return load_words(row, offsets.places(), word)
 
 
 def load_words(row: Pointer, offsets: Sequence[Value], word: Kind) -> Value:
@@ -63,6 +62,101 @@ def load_words(row: Pointer, offsets: Sequence[Value], word: Kind) -> Value:
     for lane, offset in enumerate(offsets):
         result = result.insert(row.at(offset).cast(number).load(), lane)
     return result.bitcast(word)
+
+
+def read_numbers(row: Pointer, offsets: Offsets, count: int, longer: bool = False) -> list[Value]:
+    """Read ``count`` neighbouring elements at each offset; the lanes of each are points.
+
+    Loads have a power of two of elements.  Where the count is none, two loads overlap, so that no
+    other memory is touched.
+
+    Args:
+        row: the memory.
+        offsets: the offset of each point's first element.
+        count: the number of elements.
+        longer: whether rows are at least as long as a word, and follow each other upwards in
+            memory (`KnownPixels.fills_words`).  A word may then begin some elements earlier.
+    """
+    if count == 1:
+        return [read_each(row, offsets)]
+    word_length = 1 << (count - 1).bit_length()
+    if longer and word_length * row.kind.bits <= MAX_WORD and word_length > count:
+        return read_earlier(row, offsets, count, word_length)
+    length, numbers = load_length(row, count, offsets.value.lanes), list[Value]()
+    for begin in [*range(0, count - length + 1, length), *[count - length] * (count % length > 0)]:
+        part = read_block(row.at(begin), offsets, length)
+        numbers += part[len(numbers) - begin :]
+    return numbers
+
+
+def load_length(row: Pointer, count: int, lanes: int) -> int:
+    """Return how many of ``count`` elements a load reads: a power of two."""
+    length = 1 << (count.bit_length() - 1)
+    while length * row.kind.bits > MAX_WORD and length > lanes:
+        length //= 2
+    return length
+
+
+def read_block(row: Pointer, offsets: Offsets, length: int) -> list[Value]:
+    """Read a power of two of elements at each offset: a word, or a vector that is transposed."""
+    lanes, bits = offsets.value.lanes, length * row.kind.bits
+    if length == 1:
+        return [read_each(row, offsets)]
+    if length == 2:
+        return [*read_pairs(row, offsets)]
+    if bits <= MAX_WORD:
+        return elements_of(read_words(row, offsets, kind_of(f"uint{bits}")), row.kind, length)
+    # Register k has the elements of the points k, k + length, ...; once it is transposed, element k
+    # of all points in their order.
+    each = lanes // length
+    places = offsets.places()
+    registers = [
+        joined([row.load(places[k + part * length], length) for part in range(each)])
+        for k in range(length)
+    ]
+    return transpose(registers)
+
+
+def read_earlier(row: Pointer, offsets: Offsets, count: int, length: int) -> list[Value]:
+    """Read a word of ``length`` elements, of which the last are those at the offsets.
+
+    Close to the beginning of the image, they are the first ones.
+    """
+    word, offset = kind_of(f"uint{length * row.kind.bits}"), offsets.value
+    earlier = offset.minimum(length - count)
+    words = read_words(row, Offsets(offset - earlier), word)
+    return elements_of(words >> earlier.to(word) * row.kind.bits, row.kind, count)
+
+
+def elements_of(words: Value, kind: Kind, count: int) -> list[Value]:
+    """Split words into their first elements."""
+    halves, bits = [words], kind.bits
+    if words.kind.bits == 64:
+        parts, lanes = words.bitcast("uint32"), words.lanes
+        halves = [parts.shuffle(range(half, 2 * lanes, 2)) for half in range(2)]
+    elements = []
+    for k in range(count):
+        half, place = divmod(k * bits, halves[0].kind.bits)
+        part = halves[half] >> place if place else halves[half]
+        if kind.family == "unsigned":
+            # Conversions of signed numbers are faster, and these are not negative.
+            elements.append((part & (1 << bits) - 1).bitcast(f"int{part.kind.bits}"))
+        else:
+            elements.append(part.to(f"uint{bits}").bitcast(kind))
+    return elements
+
+
+def spill_numbers(numbers: Sequence[Value]) -> tuple[Pointer, int]:
+    """Store the numbers of each point side by side; also return the distance of two points."""
+    function, lanes, count = numbers[0].function, numbers[0].lanes, len(numbers)
+    if count == 1:
+        return function.spill(numbers[0]), 1
+    length = 1 << (count - 1).bit_length()
+    memory = function.scratch(numbers[0].kind, length, lanes)
+    padded = [*numbers, *[numbers[0].like(0)] * (length - count)]
+    for k, mixed in enumerate(interleave(padded)):
+        memory.store(mixed, k * lanes, aligned=True)
+    return memory, length
 
 
 class Strides(NamedTuple):
@@ -87,6 +181,20 @@ def read_neighbours(row: Pointer, offsets: Offsets, step: Value | None) -> tuple
     if step is None:
         return read_pairs(row, offsets)
     return read_each(row, offsets), read_each(row.at(step), offsets)
+
+
+class NeighbourLayout(NamedTuple):
+    """Where the neighbours of a pixel are in memory.
+
+    Attributes:
+        steps: the distances of neighbours.
+        channels: the channels of a pixel.
+        fills_words: whether words may be read that begin before a row; see `read_numbers`.
+    """
+
+    steps: Strides
+    channels: int = 1
+    fills_words: bool = False
 
 
 class Image:

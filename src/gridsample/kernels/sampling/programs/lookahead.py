@@ -12,59 +12,41 @@ from gridsample.kernels.vector import Function, Value
 # Pixels farther away are not asked for.  Pixels along each axis but x by which to look ahead where
 # the distance is not measured.
 FARTHEST, PIXELS_AHEAD = 1e6, 4
-# Neighbouring points are steep if they are more than this many rows of pixels apart.
-STEEP = 0.25
 
 
 class Lookahead:
-    """Where the pixels are that points some rows below read, and how many of them to ask for.
+    """Where the pixels are that points some rows below read.
 
     Attributes:
-        memory: where both are stored; empty if no pixels are asked for.
+        memory: where that is stored; None if no pixels are asked for.
     """
 
     def __init__(self, function: Function, call: Call, rank: int, used: bool) -> None:
         self.function, self.call, self.rank = function, call, rank
-        self.memory = [function.scratch("int64", 1) for _ in range(2 if used else 0)]
+        self.memory = function.scratch("int64", 1) if used else None
 
     @property
     def ahead(self) -> Value:
         """How far away in memory the pixels are."""
-        return self.memory[0].load()
-
-    @property
-    def steep(self) -> Value:
-        """Whether a few neighbouring points read several rows of pixels."""
-        return self.memory[1].load() != 0
+        assert self.memory is not None
+        return self.memory.load()
 
     def store(self, values: Sequence[Value]) -> None:
         """Store what `unknown` or `measured` returned."""
-        for memory, value in zip(self.memory, values, strict=True):
-            memory.store(value)
+        for value in values:
+            assert self.memory is not None
+            self.memory.store(value)
 
     def unknown(self) -> list[Value]:
         """Return what is assumed if coordinates are not known."""
-        zero = self.function.constant(0, "int64")
-        return [self.rows_of_pixels, zero] if self.memory else []
+        return [self.rows_of_pixels] if self.memory else []
 
-    def measured(
-        self, columns: Value, across: Sequence[Value], down: Sequence[Value]
-    ) -> list[Value]:
-        """Return what coordinates tell.
-
-        Args:
-            columns: the points of a row.
-            across: how coordinates change along a row.
-            down: how they change from a row to the one whose pixels are asked for.
-        """
+    def measured(self, down: Sequence[Value]) -> list[Value]:
+        """Return what coordinates tell, given how they change over the rows of points ahead."""
         if not self.memory:
             return []
-        rows = self.function.constant(0.0, "float64")
-        for step, unit in [*zip(across, self.call.unit, strict=True)][1:]:
-            rows = rows + (step * unit).abs()
         # In volumes, it is slices further that are asked for, not rows.
-        ahead = self.distance_in_memory(down) if self.rank == 2 else self.rows_of_pixels
-        return [ahead, (rows > columns.to("float64") * STEEP).to("int64")]
+        return [self.distance_in_memory(down) if self.rank == 2 else self.rows_of_pixels]
 
     @property
     def rows_of_pixels(self) -> Value:

@@ -60,7 +60,8 @@ class Points:
     Attributes:
         lanes: the number of points of a group.
         contiguous: whether the values of neighbouring points are neighbours in memory, in a list
-            also those of two items.
+            also those of two items; where pixels have several channels, all of these.
+        singly: the same for values of a single channel.
         maps: whether coordinates are computed by affine or projective maps.
         lookahead: which pixels points that come later will read.
     """
@@ -71,10 +72,11 @@ class Points:
         source: PointSource,
         rules: Sequence[AxisRule],
         contiguous: bool,
+        channels: int,
         call: Call,
     ) -> None:
         self.function, self.source, self.rules, self.call = function, source, rules, call
-        self.contiguous = contiguous
+        self.contiguous, self.singly = contiguous, contiguous and channels == 1
         self.lanes = function.lanes
         self.rank = len(rules)
         self.offset_kind = offset_kind(source.wide)
@@ -142,7 +144,7 @@ class Points:
             cut = (share > 1.0) & (columns > STRIP)  # not so if the row ends in NaN
             length = (columns.to("float64") / cut.select(share, 1.0)).to("int64") // STRIP * STRIP
             length = cut.select(length.maximum(STRIP), columns)
-            return [length, *self.lookahead.measured(columns, across, down)]
+            return [length, *self.lookahead.measured(down)]
 
         several = part.row + 1 < part.row_end
         length, *lookahead = function.choose(
@@ -291,18 +293,18 @@ class Points:
         item = self.call.points * rank
         if group.full is None:
             place = group.item * item + group.point * rank
-            return self.load_contiguous_vectors(memory.at(place))
+            return self.load_interleaved(memory.at(place), rank)
         return self.function.choose(
             group.full,
-            lambda: self.load_contiguous_vectors(memory.at(group.column * rank)),
+            lambda: self.load_interleaved(memory.at(group.column * rank), rank),
             lambda: self.load_vectors(group, memory, item, rank, 1),
             likely=True,
         )
 
-    def load_contiguous_vectors(self, first: Pointer) -> list[Value]:
-        """Read a vector of D numbers for each point, from neighbours in memory."""
+    def load_interleaved(self, first: Pointer, count: int) -> list[Value]:
+        """Read some numbers for each point, all of which are neighbours in memory."""
         lanes = self.lanes
-        return deinterleave([first.load(k * lanes, lanes) for k in range(self.rank)])
+        return deinterleave([first.load(k * lanes, lanes) for k in range(count)])
 
     def store_vectors(self, group: Group, memory: Pointer, vectors: Sequence[Value]) -> None:
         """Write a vector of D numbers for each point to a contiguous array (N, points, D)."""
@@ -495,7 +497,7 @@ class Points:
 
         Strips of one plane are apart in memory, so that processors do not foresee the next one.
         """
-        if not self.contiguous:
+        if not self.singly:
             return memory.load_each(self.places_of_values(group))
         if group.full is None:
             item = memory.at(group.item * self.call.out_item)
@@ -509,9 +511,34 @@ class Points:
         )
         return values
 
+    def load_channels(self, group: Group, memory: Pointer, channels: int) -> list[Value]:
+        """Read so many numbers of each point, which are neighbours in memory."""
+        if channels == 1:
+            return [self.load_values(group, memory)]
+        if group.full is None and self.contiguous:
+            first = memory.at(group.item * self.call.out_item + group.point * channels)
+            return self.load_interleaved(first, channels)
+        places = self.places_of_values(group)
+        return [memory.at(channel).load_each(places) for channel in range(channels)]
+
+    def store_channels(self, group: Group, memory: Pointer, values: Sequence[Value]) -> None:
+        """Write some numbers of each point, which are neighbours in memory."""
+        if len(values) == 1:
+            self.store_values(group, memory, values[0])
+        elif group.full is None and self.contiguous:
+            place = group.item * self.call.out_item + group.point * len(values)
+            for k, mixed in enumerate(interleave(values)):
+                memory.at(place).store(mixed, k * self.lanes)
+        else:
+            places = self.places_of_values(group)
+            kept = [self.function.spill(value, soon=True) for value in values]
+            for lane, place in enumerate(places):
+                for channel, numbers in enumerate(kept):
+                    memory.at(channel).store(numbers.load(lane), place)
+
     def store_values(self, group: Group, memory: Pointer, value: Value) -> None:
         """Write a number for each point to the plane of an output that begins at ``memory``."""
-        if not self.contiguous:
+        if not self.singly:
             self.store_each(group, memory, value)
         elif group.full is None:
             memory.at(group.item * self.call.out_item).store(value, group.point)

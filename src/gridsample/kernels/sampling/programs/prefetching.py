@@ -24,8 +24,6 @@ from gridsample.kernels.vector import Pointer, Value
 # Points of a group whose pixels are asked for: neighbouring points share lines of the cache, more
 # of them than those that are apart because they have footprints.
 ASKED, ASKED_APART = 4, 8
-# Lanes between two of those asked for, from which on others between them may be asked for, too.
-GAP = 4
 # How many rows apart two neighbours of those asked for may be.  Where points are at random places,
 # what the next ones read cannot be foreseen.
 FAR = 16
@@ -38,7 +36,6 @@ class Prefetch:
         pays: whether it does, as far as sizes tell.
         near: whether points are near each other; None for samples of footprints, which always are.
         lanes: the points of a group whose pixels are asked for.
-        lanes_between: further ones, where points are steep.
         scattered: whether points are at random places, and to ask for their pixels at once; None if
             that does not pay.
         first_plane: the first plane of the range.
@@ -58,7 +55,6 @@ class Prefetch:
         lanes, asked = points.lanes, ASKED_APART if apart else ASKED
         step = max(1, (lanes - 1) // (asked - 1))
         self.lanes = range(0, lanes, step)
-        self.lanes_between = range(step // 2, lanes if step >= GAP else 0, step)
         self.pays, self.near = points.source.prefetches, None
 
     def begin(self, part: TaskRange) -> None:
@@ -119,11 +115,7 @@ class Prefetch:
 
     def ask(self, number: Value) -> None:
         """Ask for the pixels of a group, whether it pays or not."""
-        offsets = self.offsets(number)
-        self.ask_lanes(offsets, self.lanes, self.planes)
-        if self.lanes_between:
-            with self.function.when(self.points.lookahead.steep):
-                self.ask_lanes(offsets, self.lanes_between, self.planes)
+        self.ask_lanes(self.offsets(number), self.lanes, self.planes)
 
     def ask_lanes(self, offsets: Pointer, lanes: range, planes: Sequence[Pointer]) -> None:
         """Ask for the pixels of some points of a group, in some planes."""

@@ -13,38 +13,24 @@ multiplied by the weights along x, and neighbouring lanes are summed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.interleaving import interleave
 from gridsample.kernels.sampling.programs.sums import (
     Orders,
     Registers,
+    Row,
     TapSums,
+    Weights,
     orders_within,
     with_product,
 )
 from gridsample.kernels.vector import Function, Pointer, Value, joined
 
-Weights = Sequence[tuple[Value, ...]]
-
 
 def row_length(taps: int) -> int:
     """Return L, the number of pixels that are read in a row: a power of two."""
     return 4 if taps <= 4 else 8
-
-
-class Row(Protocol):
-    """A row of pixels of each point."""
-
-    @property
-    def function(self) -> Function:
-        """The function that reads."""
-
-    def at(self, axis: int, k: int | Value) -> Row:
-        """Return the row that is ``k`` pixels further along another axis than x."""
-
-    def registers(self, length: int) -> Registers:
-        """Read the registers of the row, which has L pixels; of each number, if several."""
 
 
 class RowInMemory(NamedTuple):
@@ -126,7 +112,7 @@ class PixelRows(NamedTuple):
         if axis == 0:
             return row.registers(self.length)
         weights = self.weights[axis]
-        if axis == 2 or self.touched is not None:
+        if axis >= 2 or self.touched is not None:
             return self.sum_in_loop(axis, row, orders)
         totals: Registers = {}
         for k, tap_weights in enumerate(weights):

@@ -1,9 +1,10 @@
 """Taps that are read in rows: neighbouring pixels along x, where all taps of a point are inside.
 
-Rows are summed by `row_sums`.  If there are two taps along x and no more along others, and these
-may be far from each other at edges (`AxisRule.allows_pairs` is false), rows are pairs.  For points
-with a tap outside the image, `edge_rows` chooses the pixels of a row; or taps are read one by one,
-where rows would be pairs, and under "wrap".
+Rows of numbers are summed by `row_sums`.  If pixels are several numbers, or if there are two taps
+along x and no more along others, which may be far from each other at edges
+(`AxisRule.allows_pairs` is false), they are read as `pairs.Neighbours`.  For points with a tap
+outside the image, `edge_rows` chooses the pixels of a row; or taps are read one by one, where they
+would be neighbours, and under "wrap".
 """
 
 from __future__ import annotations
@@ -16,26 +17,32 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
 from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
-from gridsample.kernels.sampling.programs.loads import Strides, load_offsets
-from gridsample.kernels.sampling.programs.pairs import MAX_KEPT, InPairs, RowAdder
+from gridsample.kernels.sampling.programs.loads import NeighbourLayout, Strides
+from gridsample.kernels.sampling.programs.operation import Operation
+from gridsample.kernels.sampling.programs.pairs import MAX_KEPT, Neighbours
 from gridsample.kernels.sampling.programs.row_sums import (
     PixelRows,
-    Row,
     RowInMemory,
-    Weights,
     registers_of,
     row_length,
 )
 from gridsample.kernels.sampling.programs.sampler import (
-    GroupTaps,
-    KnownStrides,
+    KnownPixels,
     Sampler,
     Stencil,
     are_inside,
 )
 from gridsample.kernels.sampling.programs.singles import SingleTaps
 from gridsample.kernels.sampling.programs.states import FirstTaps, Offsets, State, value_of
-from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Orders, TapSums, both, scatter
+from gridsample.kernels.sampling.programs.sums import (
+    WRITTEN_OUT,
+    GroupTaps,
+    Orders,
+    Row,
+    TapSums,
+    Weights,
+    both,
+)
 from gridsample.kernels.vector import Pointer, Value, host
 
 
@@ -43,34 +50,38 @@ class Rows(Sampler):
     """Reads neighbours along x at once; see the module."""
 
     @classmethod
-    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, pixels: KnownPixels, operation: Operation) -> bool:
         """Whether pixels can be read in this way."""
-        if plan.votes or known.channels > 1 or not known.x_contiguous:
+        if plan.votes or pixels.in_lanes or not pixels.x_contiguous:
             return False
-        widths = [rule.method.taps for rule in rules]
-        length = row_length(widths[0])
-        fits = widths[0] <= length <= min(plan.spatial[-1], host().lanes(plan.real.name))
+        widths, size = [rule.method.taps for rule in rules], plan.spatial[-1]
+        if pixels.channels == 1:
+            length = row_length(widths[0])
+            fits = widths[0] <= length <= min(size, host().lanes(plan.real.name))
+        else:
+            fits = widths[0] <= size
         return fits and max(widths) > 1 and not any(rule.single for rule in rules)
 
     @classmethod
     def pays_to_keep_weights(cls, plan: Plan, planes: int) -> bool:
         """Whether weights are computed once for all planes.
 
-        For up to four taps in single precision, reading stored weights takes as long as computing
-        them again; for three axes, computing them is a small part of the time.
+        For up to four taps, reading stored weights takes as long as computing them again; for three
+        axes, computing them is a small part of the time.
         """
         taps = max(method.taps for method in plan.methods)
-        costly = taps > 4 or (taps > 2 and plan.real.itemsize == 8)
-        return planes > 1 and costly and len(plan.spatial) < 3
+        return planes > 1 and taps > 4 and len(plan.spatial) < 3
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add positions to a state, where the first taps are, and weights if they are kept."""
-        keeps, stencils = self.description.known.keeps_weights, list[Stencil]()
+        keeps, stencils = self.description.pixels.keeps_weights, list[Stencil]()
         for axis, along in zip(self.axes, located, strict=True):
             base, t = axis.split(along)
             stencils.append(Stencil(axis, base, axis.weights(t, along.slope, 0) if keeps else ()))
         length, *widths = self.widths
-        inside = are_inside(stencils, [length if self.are_pairs else row_length(length), *widths])
+        inside = are_inside(
+            stencils, [length if self.are_neighbours else row_length(length), *widths]
+        )
         moved = state  # to the first taps
         for stencil in stencils:
             moved = self.moved(moved, stencil.axis, inside.select(stencil.first, 0))
@@ -88,7 +99,7 @@ class Rows(Sampler):
         Points that are ``outside`` have the fill value, and points whose taps are all dropped are 0
         if dropped taps are.
         """
-        if self.description.operation.startswith("mean"):
+        if self.description.operation.counts:
             return None
         some = None if outside is None else ~outside
         for stencil in stencils:
@@ -108,7 +119,7 @@ class Rows(Sampler):
             ~first.inside if first.some is None else ~first.inside & first.some,
             lambda: self.in_rows(state, first, stencils, counting),
             lambda: self.anywhere(state, stencils or self.stencils(state, derivatives), counting),
-            math.prod(self.widths) <= MAX_KEPT,
+            math.prod(self.widths) * self.channels <= MAX_KEPT,
         )
 
     def near(self, state: State) -> Pointer:
@@ -122,9 +133,9 @@ class Rows(Sampler):
         return [axis.rule.method.taps for axis in self.axes]
 
     @property
-    def are_pairs(self) -> bool:
-        """Whether rows are pairs: there are two taps along x, and at most two along others."""
-        return self.widths[0] == 2 and max(self.widths) == 2
+    def are_neighbours(self) -> bool:
+        """Whether pixels are read as `Neighbours`: they are several numbers, or two each axis."""
+        return self.channels > 1 or (self.widths[0] == 2 and max(self.widths) == 2)
 
     def in_rows(
         self,
@@ -145,22 +156,22 @@ class Rows(Sampler):
             kept += [[(w,) for w in axis_weights] for axis_weights in others]
             return InRows(kept, first.offset, self.call.strides, counting, along_x)
         weights = [stencil.weights for stencil in stencils]
-        if not self.are_pairs:
+        if not self.are_neighbours:
             return InRows(weights, first.offset, self.call.strides, counting)
-        zero = self.function.constant(0, self.offset_kind, self.function.lanes)
-        taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
-        return InPairs(taps, first.offset, self.strides, counting)
+        return Neighbours(
+            neighbouring_taps(weights), first.offset, self.neighbours_in_memory, counting
+        )
 
     def anywhere(
         self, state: State, stencils: Sequence[Stencil], counting: Counting | None
     ) -> GroupTaps:
         """Prepare the taps of points of which some have taps outside."""
         taps = [stencil.resolve_boundary() for stencil in stencils]
-        single_taps = SingleTaps(taps, value_of(state.offset), True, counting)
+        single_taps = SingleTaps(taps, value_of(state.offset), True, self.channels, counting)
         # In float64, up to 16 taps are read faster one by one.
         many = self.real.bits < 64 or math.prod(map(len, taps)) > WRITTEN_OUT
-        in_rows = many and not self.are_pairs and has_window(self.axes[0])
-        return AtEdges(self.axes, self.strides, single_taps) if in_rows else single_taps
+        in_rows = many and not self.are_neighbours and has_window(self.axes[0])
+        return AtEdges(self.axes, single_taps) if in_rows else single_taps
 
 
 class InRows(NamedTuple):
@@ -180,11 +191,9 @@ class InRows(NamedTuple):
     counting: Counting | None = None
     along_x: Sequence[Value] = ()
 
-    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+    def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
         """Sum the taps of one plane; none is dropped."""
-        lanes = plane.function.lanes
-        offsets = load_offsets(self.first.in_memory(), lanes)
-        row = self.row(RowInMemory(plane, offsets, self.steps))
+        row = self.row(RowInMemory(plane, self.first.places(), self.steps))
         return PixelRows(row, self.weights, along_x=self.along_x).tap_sums(orders)
 
     def row(self, pixels: RowInMemory) -> Row:
@@ -194,22 +203,23 @@ class InRows(NamedTuple):
             return pixels
         if counting.plane is None or counting.offset is None:
             return CountedRow(pixels, None, counting)
-        places = counting.offset.in_memory()
-        offsets = [places.load(lane).to("int64") for lane in range(pixels.function.lanes)]
-        return CountedRow(pixels, RowInMemory(counting.plane, offsets, counting.steps), counting)
+        weights = RowInMemory(counting.plane, counting.offset.places(), counting.steps)
+        return CountedRow(pixels, weights, counting)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        zero = plane.function.constant(0, "int32", plane.function.lanes)
-        taps = [
-            [Tap(zero, None, weights, k) for k, weights in enumerate(axis_weights)]
-            for axis_weights in self.weights
-        ]
-        # Their memory is at a fixed place, as loops with many taps run out of registers.
-        offsets = plane.function.spill(self.first.value)
-        sums = RowAdder(plane, offsets, Strides(None, self.steps[1:]))
-        scatter(sums, taps, shares)
-        sums.finish()
+        layout = NeighbourLayout(Strides(None, self.steps[1:]))
+        Neighbours(neighbouring_taps(self.weights), self.first, layout).scatter(plane, shares)
+
+
+def neighbouring_taps(weights: Sequence[Weights]) -> list[list[Tap]]:
+    """Return the taps of each axis that are neighbouring pixels, given their weights."""
+    function = weights[0][0][0].function
+    zero = function.constant(0, "int32", function.lanes)
+    return [
+        [Tap(zero, None, each, k) for k, each in enumerate(axis_weights)]
+        for axis_weights in weights
+    ]
 
 
 class Either(NamedTuple):
@@ -234,7 +244,7 @@ class Either(NamedTuple):
     general: Callable[[], GroupTaps]
     scatters_quickly: bool
 
-    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+    def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
         function = plane.function
         none = [function.constant(0.0, function.real, function.lanes)] * len(orders)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import (
@@ -25,14 +25,20 @@ from gridsample.kernels.sampling.programs.axes import (
     Rules,
     Tap,
 )
-from gridsample.kernels.sampling.programs.counting import Counting
+from gridsample.kernels.sampling.programs.counting import Counting, TapRule
 from gridsample.kernels.sampling.programs.groups import Group
-from gridsample.kernels.sampling.programs.loads import Strides
+from gridsample.kernels.sampling.programs.loads import NeighbourLayout, Strides
+from gridsample.kernels.sampling.programs.operation import Needs, Operation
 from gridsample.kernels.sampling.programs.points import PointSource, offset_kind
-from gridsample.kernels.sampling.programs.row_sums import Weights
 from gridsample.kernels.sampling.programs.singles import SingleTaps
 from gridsample.kernels.sampling.programs.states import Offsets, State, further, value_of
-from gridsample.kernels.sampling.programs.sums import Orders, TapSums, both
+from gridsample.kernels.sampling.programs.sums import (
+    GroupTaps,
+    Orders,
+    TapSums,
+    Weights,
+    both,
+)
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
@@ -41,57 +47,35 @@ class Description(NamedTuple):
     """What a program is compiled for.
 
     Attributes:
-        operation: what is computed: "gather", ...
+        operation: what is computed.
+        needs: which of its choices are needed; and, where pixels count, "weighed" if they have
+            weights, "plain" if plain sums tell what is missing.
+        footprints: whether points are sampled over their footprints.
         axes: what happens along each axis, x first.
         points: where points come from.
         image: the name of the kind of the pixels.
         values: the name of the kind of the results, or of the upstream gradients.
         real: the name of the kind of positions, weights and sums.
         way: how pixels are read; see `ways`.
-        known: what is known of strides.
+        pixels: what is known of pixels in memory.
         tap_rule: what taps count for.
-        needs: what a sweep computes, if it has a choice: sums of weights ("means"); the gradients
-            of the image, of the grid, and of weights ("mean backward") or of values, of which there
-            may be upstream gradients ("double backward").
     """
 
-    operation: str
+    operation: Operation
+    needs: Needs
+    footprints: bool
     axes: tuple[AxisRule, ...]
     points: PointSource
     image: str
     values: str
     real: str
     way: type[Sampler]
-    known: KnownStrides
+    pixels: KnownPixels
     tap_rule: TapRule
-    needs: tuple[bool, ...] = ()
 
 
-class TapRule(NamedTuple):
-    """What the taps of a program count for.
-
-    Attributes:
-        filled: whether dropped taps have a value other than 0.
-        ignores_dropped: whether dropped ones count for nothing, in means.
-        ignores_nan: whether pixels that are NaN count for nothing, in means.
-        weight_kind: the name of the kind of the weights of pixels, or empty if there are none.
-        shared: whether several planes, which are all of an item, share these weights.
-    """
-
-    filled: bool
-    ignores_dropped: bool = False
-    ignores_nan: bool = False
-    weight_kind: str = ""
-    shared: bool = False
-
-    @property
-    def differ(self) -> bool:
-        """Whether taps count differently: by the weights of pixels, or because they are dropped."""
-        return bool(self.weight_kind) or self.ignores_dropped
-
-
-class KnownStrides(NamedTuple):
-    """What is known of arrays when a program is compiled: strides, mostly.
+class KnownPixels(NamedTuple):
+    """What is known of pixels, and of the values of points, when a program is compiled.
 
     Attributes:
         x_contiguous: whether neighbours along x are neighbours in memory: numbers, or pixels of
@@ -100,10 +84,11 @@ class KnownStrides(NamedTuple):
             of points also those of two items.
         wide: whether offsets of pixels are int64: they need it, or an axis is too long for real
             numbers to hold the index of each pixel (`holds_indices`).
-        channels: how many channels, which are neighbours in memory, are processed together: all, or
-            a multiple of the lanes.
+        channels: how many channels, which are neighbours in memory, are processed together.
+        in_lanes: whether lanes are these channels, rather than points.
         parts: whether channels are the parts of complex numbers.
-        words: whether all channels of a run's pixel, or of two, are read as one word.
+        fills_words: whether rows of the image are at least as long as a word, and follow each other
+            upwards in memory.
         keeps_weights: whether the weights of taps that are read in rows are computed once for all
             planes.
     """
@@ -112,8 +97,9 @@ class KnownStrides(NamedTuple):
     contiguous: bool
     wide: bool
     channels: int = 1
+    in_lanes: bool = False
     parts: bool = False
-    words: bool = False
+    fills_words: bool = False
     keeps_weights: bool = False
 
 
@@ -139,11 +125,6 @@ class Stencil(NamedTuple):
         """Return the taps, with boundaries."""
         return self.axis.resolve_boundary(self.base, self.weights)
 
-    def neighbours(self) -> list[Tap]:
-        """Return the taps if all of their pixels are in the image."""
-        offsets = [self.axis.offset(self.first + k) for k in range(len(self.weights))]
-        return [Tap(offsets[k], None, w, k) for k, w in enumerate(self.weights)]
-
 
 def are_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
     """Whether so many pixels along each axis are in the image, for each point."""
@@ -156,16 +137,6 @@ def holds_indices(plan: Plan) -> bool:
     return max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
 
 
-class GroupTaps(Protocol):
-    """The taps of a group, ready for any plane."""
-
-    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
-        """Sum the taps of one plane, for several orders of derivatives."""
-
-    def scatter(self, plane: Pointer, shares: TapSums) -> None:
-        """Add to the taps of one plane; the transpose of `tap_sums`."""
-
-
 class Sampler:
     """Writes how the points of a group are sampled: every tap is read by itself.
 
@@ -173,21 +144,20 @@ class Sampler:
 
     Attributes:
         axes: the axes, x first.
-        pixels_of_word: how many neighbouring pixels `words` reads as one word; 0 if it cannot.
+        channels: how many numbers a pixel has, if lanes are points.
     """
-
-    pixels_of_word = 0
 
     def __init__(self, function: Function, description: Description, call: Call) -> None:
         self.function, self.description, self.call = function, description, call
-        self.offset_kind = offset_kind(description.known.wide)
-        self.real = kind_of(description.real)
+        self.offset_kind = offset_kind(description.pixels.wide)
+        self.real, pixels = kind_of(description.real), description.pixels
+        self.channels = 1 if pixels.in_lanes else pixels.channels
         self.axes = self.describe_axes()
 
     def describe_axes(self) -> list[Axis]:
         """Return the axes, x first."""
         function, call, rule = self.function, self.call, self.description.tap_rule
-        known, operation = self.description.known, self.description.operation
+        known, operation = self.description.pixels, self.description.operation
         kind, lanes = self.offset_kind, function.lanes
         pixels = [
             AxisPixels(
@@ -203,10 +173,9 @@ class Sampler:
                 for along, stride in zip(pixels, call.weights_strides, strict=True)
             ]
         # Where points have no taps, upstream values count for nothing, means are not divided, and
-        # runs, which are read point by point unless they are words, need not be read.  Along a very
-        # long axis, real numbers round distant positions to a pixel when these are confined.
-        runs = known.channels > 1 and not known.words
-        skips = self.scatters or operation == "means" or runs or known.wide
+        # pixels whose channels are lanes, which are read point by point, need not be read.  Along a
+        # very long axis, real numbers round distant positions to a pixel when these are confined.
+        skips = self.differentiates or operation.counts or known.in_lanes or known.wide
         return [
             Axis(
                 function,
@@ -214,31 +183,37 @@ class Sampler:
                 pixels[a],
                 unit_stride=a == 0 and known.x_contiguous and known.channels == 1,
                 skips_missed=skips,
-                counts_dropped=operation.startswith("mean") or rule.filled,
+                counts_dropped=operation.counts or rule.filled,
             )
             for a, axis_rule in enumerate(self.description.axes)
         ]
 
     @classmethod
-    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, pixels: KnownPixels, operation: Operation) -> bool:
         """Whether pixels can be read in this way."""
         return True
 
     @property
-    def scatters(self) -> bool:
-        """Whether the operation computes gradients."""
-        return self.description.operation.endswith("backward")
+    def differentiates(self) -> bool:
+        """Whether the operation computes gradients, to which points without taps add nothing."""
+        return not self.description.operation.fills
 
     @property
     def strides(self) -> Strides:
         """The distances of neighbouring pixels."""
-        return Strides.of(self.call.strides, self.description.known.x_contiguous)
+        return Strides.of(self.call.strides, self.description.pixels.x_contiguous)
+
+    @property
+    def neighbours_in_memory(self) -> NeighbourLayout:
+        """Where the neighbours of a pixel are."""
+        fills_words = self.description.pixels.fills_words
+        return NeighbourLayout(self.strides, self.channels, fills_words)
 
     # First step -----------------------------------------------------------------------------------
 
-    def locate(self, coordinates: Sequence[Value], group: Group, interior: bool = False) -> State:
+    def locate(self, coordinates: Sequence[Value], group: Group) -> State:
         """Convert the coordinates of a group to its state; see `Axis.locate`."""
-        located = [axis.locate(x, interior) for axis, x in zip(self.axes, coordinates, strict=True)]
+        located = [axis.locate(x) for axis, x in zip(self.axes, coordinates, strict=True)]
         valid = functools.reduce(operator.and_, [along.valid for along in located])
         outside = [along.outside for along in located if along.outside is not None]
         state = State(valid, functools.reduce(operator.or_, outside) if outside else None)
@@ -248,7 +223,7 @@ class Sampler:
             if self.description.tap_rule.weight_kind:
                 begin = item * self.call.weights_item.to(self.offset_kind)
                 state = state._replace(weight_offset=Offsets(begin))
-        if self.scatters or any(rule.order for rule in self.description.axes):
+        if self.differentiates or any(rule.order for rule in self.description.axes):
             slopes = [
                 along.slope if axis.rule.folds else None
                 for axis, along in zip(self.axes, located, strict=True)
@@ -289,7 +264,8 @@ class Sampler:
 
         With ``counting``, the weights of all taps sum to one, those of dropped taps included.
         """
-        return SingleTaps(self.taps(state, derivatives), value_of(state.offset), False, counting)
+        taps, offset = self.taps(state, derivatives), value_of(state.offset)
+        return SingleTaps(taps, offset, False, self.channels, counting)
 
     def axis_positions(self, state: State) -> list[AxisPosition]:
         """Return where a state's points are along each axis."""
@@ -318,7 +294,9 @@ class Sampler:
             for axis, slope in zip(self.axes, slopes, strict=True)
         ]
 
-    def tap_sums(self, taps: GroupTaps, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+    def tap_sums(
+        self, taps: GroupTaps, plane: Pointer, dropped: Sequence[Value], orders: Orders
+    ) -> TapSums:
         """Sum the taps of one plane, for several orders of derivatives; some may vanish."""
         orders = [order for order in orders if not self.vanishes(order)]
         return taps.tap_sums(plane, dropped, orders) if orders else {}
@@ -336,14 +314,8 @@ class Sampler:
             for axis, n in zip(self.axes, order[-len(self.axes) :], strict=True)
         )
 
-    # For runs, which list taps --------------------------------------------------------------------
+    # For channels in lanes, which list taps -------------------------------------------------------
 
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the taps of a state along each axis, with the derivatives of weights."""
         return [stencil.resolve_boundary() for stencil in self.stencils(state, derivatives)]
-
-    def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
-        """Return the taps as neighbouring pixels, and whether they are in the image."""
-        stencils = self.stencils(state, derivatives)
-        inside = are_inside(stencils, [len(stencil.weights) for stencil in stencils])
-        return [stencil.neighbours() for stencil in stencils], inside.all()

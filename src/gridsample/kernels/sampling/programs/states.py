@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.sums import added
@@ -17,11 +17,13 @@ class Offsets(NamedTuple):
         value: the offsets.
         memory: where they are in memory, if they have been loaded from a state.
         spilled: where they have been stored, if they have been computed since.
+        each: one by one, if they have been read from there.
     """
 
     value: Value
     memory: Pointer | None = None
     spilled: Pointer | None = None
+    each: tuple[Value, ...] = ()
 
     def in_memory(self) -> Pointer:
         """Return where they are in memory, to read each by itself."""
@@ -37,10 +39,28 @@ class Offsets(NamedTuple):
         """Store them if they are not in memory, so that they can be read there several times."""
         return self if self.memory else self._replace(spilled=self.in_memory())
 
+    def one_by_one(self) -> Offsets:
+        """Read each of them, so that it can be used several times in this part of a program."""
+        return self._replace(each=tuple(self.places()))
+
+    def places(self) -> Sequence[Value]:
+        """Return each of them as an index."""
+        return self.each or load_offsets(self.in_memory(), self.value.lanes)
+
     def part(self, first: int, count: int) -> Offsets:
         """Return those of some of the points."""
-        value = self.value.shuffle(range(first, first + count))
-        return Offsets(value, *(memory and memory.at(first) for memory in self[1:]))
+        value, last = self.value.shuffle(range(first, first + count)), first + count
+        memory, spilled = (place and place.at(first) for place in (self.memory, self.spilled))
+        return Offsets(value, memory, spilled, self.each[first:last])
+
+
+def load_offsets(memory: Pointer, count: int) -> list[Value]:
+    """Read one offset, or an even number of them, as indices; two short ones are one load."""
+    if memory.kind.bits == 64 or count == 1:
+        return [memory.load(k).to("int64") for k in range(count)]
+    words = [memory.cast("int64").load(k) for k in range(count // 2)]
+    # Shifts extend the sign of the low half, and of the high half.
+    return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]
 
 
 def further(offsets: Offsets | None, by: Value) -> Offsets:

@@ -1,8 +1,9 @@
 """Sums over the taps of a group of points, and their transpose, which adds to the taps' pixels.
 
 A group has W points, as many as a register has lanes.  Every `Reader` has a method `row`, which
-returns the pixels of all taps along x, for one tap along each of the other axes, as real numbers.
-`sum_over_taps` sums them over all taps:
+returns the pixels of all taps along x, for one tap along each of the other axes, as real numbers: a
+pixel is one number or several, each of which has a sum of its own.  `sum_over_taps` sums them over
+all taps:
 
     tap sum of order n = sum over taps of pixel * product over axes a of w_a^(n_a)
 
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gridsample.kernels.sampling.programs.axes import Tap
-from gridsample.kernels.vector import Kind, Value
+from gridsample.kernels.vector import Function, Kind, Pointer, Value
 
 # A number that is known when a program is written, or when it runs.
 Index = int | Value
@@ -31,15 +32,40 @@ TapSums = dict[tuple[int, ...], Value]
 # For each order along the axes that are not yet summed over, registers that hold the numbers of
 # several points, or pixels, side by side.
 Registers = dict[tuple[int, ...], list[Value]]
-# The numbers of a pixel, if they are several.
+# The numbers of a pixel.
 Numbers = tuple[Value, ...]
+# Of each tap along an axis, its weight and the derivatives of that.
+Weights = Sequence[tuple[Value, ...]]
+
+
+class GroupTaps(Protocol):
+    """The taps of a group, ready for any plane."""
+
+    def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
+        """Sum the taps of one plane, for several orders of derivatives.
+
+        ``dropped`` is the value of dropped taps, for each channel of a pixel.
+        """
+
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane; the transpose of `tap_sums`."""
+
+
+class Reader(Protocol):
+    """How the pixels of one plane are read."""
+
+    def row(self, outer: Outer, taps: AxisTaps) -> Sequence[Numbers]:
+        """Read the pixels of all ``taps`` along x, at the taps ``outer`` of the other axes.
+
+        Dropped taps have pixels of 0; see `with_dropped`.
+        """
 
 
 class Writer(Protocol):
     """How numbers are added to the pixels of one plane."""
 
-    def add_row(self, row: Index, outer: Outer, taps: AxisTaps, shares: Sequence[Value]) -> None:
-        """Add a number for each point to all ``taps`` along x, at ``outer`` of the other axes.
+    def add_row(self, row: Index, outer: Outer, taps: AxisTaps, shares: Sequence[Numbers]) -> None:
+        """Add the numbers of each point to all ``taps`` along x, at ``outer`` of the other axes.
 
         ``row`` is the number of the tap along y.
         """
@@ -48,15 +74,18 @@ class Writer(Protocol):
         """Add what has been kept of a slice: the taps along x and y."""
 
 
-class Reader(Protocol):
-    """How the pixels of one plane are read."""
+class Row(Protocol):
+    """A row of neighbouring pixels of each point, side by side in registers: see `row_sums`."""
 
-    def row(self, outer: Outer, taps: AxisTaps) -> Sequence[Value | Numbers]:
-        """Read the pixels of all ``taps`` along x, at the taps ``outer`` of the other axes.
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
 
-        A pixel may be several numbers, each of which has sums of its own.  Dropped taps have pixels
-        of 0; see `with_dropped`.
-        """
+    def at(self, axis: int, k: int | Value) -> Row:
+        """Return the row that is ``k`` pixels further along another axis than x."""
+
+    def registers(self, length: int) -> Registers:
+        """Read the registers of the row, which has L pixels; of each number, if several."""
 
 
 class TapTable:
@@ -95,9 +124,9 @@ class TapTable:
         if self.pixel_weight_offsets is not None:
             weight_offset = self.pixel_weight_offsets.load(place, self.lanes, aligned=True)
         if not self.drops:
-            return Tap(offset, None, weights, pixel_weight_offset=weight_offset)
+            return Tap(offset, None, weights, k, weight_offset)
         present = offset != self.dropped
-        return Tap(present.select(offset, 0), present, weights, pixel_weight_offset=weight_offset)
+        return Tap(present.select(offset, 0), present, weights, k, weight_offset)
 
 
 def no_pixel(kind: Kind) -> int:
@@ -138,8 +167,7 @@ def sum_over_taps(
     if axis == 0:
         for pixel, tap in zip(reader.row(outer, axis_taps), axis_taps, strict=True):
             for order in orders:
-                number = pixel[order[0]] if isinstance(pixel, tuple) else pixel
-                add(order, number, tap.weights[order[-1]])
+                add(order, pixel[order[0] if len(order) > 1 else 0], tap.weights[order[-1]])
         return totals
     for tap in axis_taps:
         inner = sum_over_taps(reader, taps, orders_within(orders), (*outer, tap))
@@ -192,7 +220,8 @@ def scatter(
     axis_taps = taps[len(taps) - 1 - len(outer)]
     if len(outer) == len(taps) - 1:
         assert not isinstance(axis_taps, TapTable)
-        writer.add_row(row, outer, axis_taps, [weighted(shares, tap)[()] for tap in axis_taps])
+        shares_along_x = [tuple(weighted(shares, tap).values()) for tap in axis_taps]
+        writer.add_row(row, outer, axis_taps, shares_along_x)
     elif isinstance(axis_taps, TapTable):
         with axis_taps.offsets.function.loop(0, axis_taps.count) as loop:
             tap = axis_taps.read(loop.index)

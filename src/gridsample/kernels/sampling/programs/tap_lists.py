@@ -14,29 +14,26 @@ from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import Counting
-from gridsample.kernels.sampling.programs.sums import (
-    TapTable,
-    both,
-    no_pixel,
-)
-from gridsample.kernels.vector import Function, Pointer, Value
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.sums import TapTable, both, no_pixel
+from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 Order = tuple[int, ...]
 
 
+# The most registers of a block.
+MAX_REGISTERS = 4
+
+
 class TapList(NamedTuple):
     """The taps of W points in memory: tap by tap, x fastest, and in each the points.
-
-    If pixels are read in rows, the rows take the place of taps, without the weights along x.
 
     Attributes:
         rows: the number of taps along all other axes than the first.
         row: the number of taps along the first axis.
         offsets: the offset of each tap's pixel, or the least number if it is dropped.
         weights: the product of the weights of all axes, for each order of derivatives.
-        inside: whether no tap is dropped, nor so close to the image's end that it must be read by
-            itself; a condition with one lane.
-        across: the weights along x of each point's row, for each order of derivatives along x.
+        inside: whether no tap is dropped; a condition with one lane.
         sums: the sums of the weights of taps that count, for each order, if not all count alike.
     """
 
@@ -45,7 +42,6 @@ class TapList(NamedTuple):
     offsets: Pointer
     weights: dict[Order, Pointer]
     inside: Value
-    across: tuple[Pointer, ...] = ()
     sums: Mapping[Order, Pointer] = MappingProxyType({})
 
     @property
@@ -59,7 +55,6 @@ def list_taps(
     begin: Value | None,
     taps: Sequence[Sequence[Tap]],
     orders: Sequence[Order],
-    last: Value | None,
     counting: Counting | None = None,
 ) -> TapList:
     """List the products of the taps of all axes.
@@ -69,7 +64,6 @@ def list_taps(
         begin: the offset to add to those of the taps, or None.
         taps: the taps of each axis, x first; weights are those of derivatives of all orders.
         orders: the orders of derivatives of the products.
-        last: the greatest offset of a pixel that may be read with others; None for any.
         counting: how taps count, if not all alike.
     """
     function, kind = memory.function, taps[0][0].offset.kind
@@ -124,7 +118,7 @@ def list_taps(
         len(taps[0]),
         offsets,
         weights,
-        inside(begin, taps, last, function),
+        inside(taps, function),
         sums=sums,
     )
 
@@ -143,17 +137,27 @@ def combined(row: Tap, tap: Tap) -> Tap:
     return Tap(offset, present, (), pixel_weight_offset=weight_offset)
 
 
-def inside(
-    begin: Value | None, taps: Sequence[Sequence[Tap]], last: Value | None, function: Function
-) -> Value:
-    """Whether all taps are present, and none has an offset beyond the last."""
+def inside(taps: Sequence[Sequence[Tap]], function: Function) -> Value:
+    """Whether all taps are present."""
     conditions = [tap.present for axis_taps in taps for tap in axis_taps if tap.present is not None]
-    if last is not None:
-        greatest = [
-            functools.reduce(Value.maximum, [t.offset for t in axis_taps]) for axis_taps in taps
-        ]
-        greatest += [] if begin is None else [begin]
-        conditions.append(functools.reduce(operator.add, greatest) <= last)
     if not conditions:
         return function.constant(True, "bool")
     return functools.reduce(operator.and_, conditions).all()
+
+
+def list_bytes(description: Description, lanes: int, orders: int) -> int:
+    """Return the bytes of a list of taps with weights for so many orders of derivatives."""
+    taps = math.prod(rule.method.taps for rule in description.axes)
+    offset = 8 if description.pixels.wide else 4
+    return taps * lanes * (kind_of(description.real).size * orders + offset)
+
+
+def block_of(channels: int, lanes: int) -> int:
+    """Return how many channels are processed at a time.
+
+    They are all, if they fit in a few registers, of which the last may have fewer lanes; otherwise
+    the lanes of several registers, if channels are a multiple of these, or those of one.
+    """
+    if -(-channels // lanes) <= MAX_REGISTERS:
+        return channels
+    return next(n * lanes for n in (4, 2, 1) if channels % (n * lanes) == 0 or n == 1)

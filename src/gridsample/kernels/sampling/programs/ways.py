@@ -5,38 +5,47 @@
     rows      neighbours along x, where all taps of a point are in the image: `rows.Rows`
     singles   every tap by itself, which is always possible: `Sampler` itself
 
-Runs of channels list the taps of a sampler instead, and read them by themselves (`runs`, `words`).
+Where lanes are channels, the taps of a sampler are listed instead (`tap_lists`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, Rules, Tap
+from gridsample.kernels.sampling.programs.counting import Counting
+from gridsample.kernels.sampling.programs.loads import NeighbourLayout, read_numbers
+from gridsample.kernels.sampling.programs.operation import Operation
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.rows import Rows
-from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
+from gridsample.kernels.sampling.programs.sampler import KnownPixels, Sampler
 from gridsample.kernels.sampling.programs.states import State, further
-from gridsample.kernels.sampling.programs.sums import added, either
+from gridsample.kernels.sampling.programs.sums import (
+    GroupTaps,
+    Orders,
+    TapSums,
+    added,
+    either,
+)
 from gridsample.kernels.vector import Pointer, Value
 
 
 class Copies(Sampler):
-    """Copies one pixel to each point, as it is, not as a real number: see `Gather.total`."""
-
-    pixels_of_word = 1
+    """Copies one pixel to each point, as it is, not as a real number: see `CopiedPixels`."""
 
     @classmethod
-    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, pixels: KnownPixels, operation: Operation) -> bool:
         """Whether each point has one tap, of weight 1."""
-        return operation == "gather" and plan.nearest and not any(rule.order for rule in rules)
+        single = plan.nearest and plan.footprint is None
+        return operation.copies and single and not any(rule.order for rule in rules)
 
     def describe_axes(self) -> list[Axis]:
         """Return the axes; unless they are very long, an index alone shows who is outside."""
         axes = super().describe_axes()
         for axis in axes:
-            axis.notes_missed &= self.description.known.wide
+            axis.notes_missed &= self.description.pixels.wide
         return axes
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
@@ -53,6 +62,10 @@ class Copies(Sampler):
             state = state._replace(outside=outside)
         return state._replace(offset=further(state.offset, offset))
 
+    def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
+        """Prepare the only tap of each point."""
+        return CopiedPixels(state, self.neighbours_in_memory)
+
     def near(self, state: State) -> Pointer:
         """Return the offset of each point's pixel, in memory."""
         return state.first.in_memory()
@@ -62,10 +75,40 @@ class Copies(Sampler):
         return [[Tap(state.first.value, None, ())]]
 
 
+class CopiedPixels(NamedTuple):
+    """The only tap of each point, which is not read if all points are outside.
+
+    Attributes:
+        state: the state of the points.
+        layout: where the channels of a pixel are, which are read as a word if there are several.
+    """
+
+    state: State
+    layout: NeighbourLayout
+
+    def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
+        """Return the pixels."""
+        state = self.state
+
+        def read() -> list[Value]:
+            _, channels, fills_words = self.layout
+            numbers = read_numbers(plane, state.first, channels, fills_words)
+            return [number.to(plane.kind.loaded) for number in numbers]
+
+        if state.outside is None:
+            return dict(zip(orders, read(), strict=True))
+        pixels = plane.function.choose(state.outside.all(), lambda: dropped, read, likely=False)
+        return dict(zip(orders, pixels, strict=True))
+
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Raise an error: nothing is added to pixels that are copied."""
+        raise TypeError("pixels that are copied have no gradients")
+
+
 # The first one that applies is taken.
 WAYS: tuple[type[Sampler], ...] = (Copies, Pairs, Rows, Sampler)
 
 
-def way_for(plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> type[Sampler]:
-    """Choose how the pixels of a call are read, by its plan, the rules of its axes and strides."""
-    return next(way for way in WAYS if way.applies(plan, rules, known, operation))
+def way_for(plan: Plan, rules: Rules, pixels: KnownPixels, operation: Operation) -> type[Sampler]:
+    """Choose how the pixels of a call are read, by its plan, the rules of its axes and pixels."""
+    return next(way for way in WAYS if way.applies(plan, rules, pixels, operation))

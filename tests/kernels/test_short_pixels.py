@@ -1,4 +1,4 @@
-"""Pixels whose channels are read as one word, and rows that are cut into blocks."""
+"""Pixels of a few channels, which are read together, and rows that are cut into blocks."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gridsample
-from gridsample.kernels.sampling.programs import words
-from gridsample.kernels.sampling.programs.pairs import Pairs
-from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
-from gridsample.kernels.vector import kind_of
+from gridsample.kernels.sampling import calls
 
-# Of the dtypes and numbers of channels, those whose pairs of pixels have no more than 64 bits, and
-# whose pixels do.
+# Dtypes and numbers of channels: pairs of pixels, and pixels, with no more than 64 bits.
 PAIRS = [("uint8", 2), ("uint8", 3), ("int8", 4), ("bool", 3), ("uint16", 2), ("float16", 2)]
 PIXELS = [*PAIRS, ("uint8", 7), ("int16", 3), ("uint16", 4), ("float32", 2), ("complex64", 1)]
 
@@ -44,7 +41,7 @@ def points(n):
 )
 @pytest.mark.parametrize("size", [(1, 2), (2, 2), (2, 3), (7, 5), (5, 40)])
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "wrap", "antisymmetric"])
-def test_words_match_planes(mode, dtype, channels, size, boundary):
+def test_short_pixels_match_planes(mode, dtype, channels, size, boundary):
     image, grid = picture(2, size, channels, dtype), points(2)
     unsigned = dtype in ("uint8", "uint16", "bool")
     if unsigned and boundary == "antisymmetric":
@@ -61,36 +58,55 @@ def test_words_match_planes(mode, dtype, channels, size, boundary):
         np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize(("dtype", "channels", "longest"), [("uint8", 3, 64), ("uint16", 2, 64)])
-def test_pixels_are_read_as_words(dtype, channels, longest):
-    kind = kind_of(dtype)
-    assert words.word_of(kind, 2 * channels).bits == longest
-    known = KnownStrides(True, True, False, channels)
-    plan = type("Plan", (), {"spatial": (4, 6)})
-    source = type("Planes", (), {"kind": dtype, "strides": (channels, 6 * channels)})
-    assert words.reads_words(plan, source, known, Pairs)
-    assert not words.reads_words(plan, source, known._replace(contiguous=False), Pairs)
-    assert not words.reads_words(plan, source, known, Sampler)
+@pytest.mark.parametrize(
+    ("dtype", "channels", "mode", "in_lanes"),
+    [
+        ("uint8", 3, "bilinear", False),
+        ("float32", 8, "bilinear", False),
+        ("float32", 3, "bicubic", False),
+        ("float32", 9, "bilinear", True),
+        ("uint8", 3, "nearest", False),
+        ("float32", 3, "nearest", True),
+    ],
+)
+def test_lanes_are_points_for_pixels_of_few_channels(
+    dtype: str, channels: int, mode: str, in_lanes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    descriptions = list[Any]()
+
+    def program_for(description: Any) -> Any:
+        descriptions.append(description)
+        return compiled(description)
+
+    compiled = calls.program_for
+    monkeypatch.setattr(calls, "program_for", program_for)
+    image = np.ones((1, 11, 13, channels), dtype)  # a size that no other test has
+    grid = np.zeros((1, 4, 33, 2), np.float32)
+    gridsample.grid_sample(image, grid, mode, channel_axis=-1)
+    (description,) = descriptions
+    assert description.pixels.in_lanes == in_lanes
+    assert description.pixels.channels == channels
 
 
 GUARDED = """
 import numpy as np, guarded, gridsample
 for side in ("before", "after"):
     zeros = guarded.maker(side)
-    for dtype, channels in (("uint8", 3), ("uint8", 2), ("uint16", 2)):
+    kinds = ("uint8", 3), ("uint8", 2), ("uint16", 2), ("float32", 3), ("int16", 5)
+    for dtype, channels in kinds:
         for size in ((1, 2), (2, 2), (3, 5)):
             image, grid = zeros((1, *size, channels), dtype), zeros((1, 1, 64, 2), np.float32)
             out = zeros((1, 1, 64, channels), dtype)
             image += 7
             grid[...] = np.linspace(-1.2, 1.2, 64)[:, np.newaxis]
-            for mode in ("nearest", "bilinear"):
+            for mode in ("nearest", "bilinear", "bicubic"):
                 options = {"mode": mode, "padding_mode": "border", "channel_axis": -1}
                 gridsample.grid_sample(image, grid, out=out, **options)
-                assert (out == 7).all()
+                np.testing.assert_allclose(out, 7, rtol=1e-6)
 """
 
 
-def test_words_access_no_other_memory():
+def test_short_pixels_access_no_other_memory():
     path = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path}
     command = [sys.executable, "-c", GUARDED]
