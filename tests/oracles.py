@@ -120,7 +120,7 @@ def mean_output(
             if "missing" in outside:
                 continue
             if outside:
-                above += weight * (fill if "constant" in outside else 0)
+                above += weight * fill if weight and "constant" in names[1] else 0
                 below += weight
             elif not np.isnan(pixels[index]):
                 above += weight * factors[n, c, *index] * pixels[index]

@@ -100,8 +100,9 @@ def terms_of(
     )
     known_names = [name for name in boundaries if name != MISSING]
     dropping = {*boundaries} - {name for name in known_names if not BOUNDARIES[name].drops}
-    used = any([BOUNDARIES[name].filled for name in known_names]) or not options.extrapolates()
-    fills = list(fill) * (channels if len(fill) == 1 else 1) if fill and used else [0] * channels
+    blends = any([BOUNDARIES[name].filled for name in known_names])
+    used = bool(fill) and (blends or not (options.extrapolates() or MISSING in dropping))
+    fills = list(fill) * (channels if len(fill) == 1 else 1) if used else [0] * channels
 
     def term(image: Array, fills: Sequence[Any] = (), **names: str) -> Term:
         term_options = options.changed(
@@ -172,7 +173,10 @@ class Sampling(NamedTuple):
             return numerator, denominator
         share = share_of(points, terms.share)
         signed = share_of(points, terms.signed_share) if terms.signed_share else share
-        filled = backend.xp.multiply(numbers(backend, terms.fill, numerator), signed)
+        # A share of 0 adds nothing, not even of NaN, and has no NaN as its gradient.
+        fill = backend.xp.where(share == 0, 0, numbers(backend, terms.fill, numerator))
+        with backend.quiet():
+            filled = backend.xp.multiply(fill, signed)
         return backend.xp.add(numerator, filled), backend.xp.add(denominator, share)
 
     def adjoint(self, grad_numerator: Array, grad_denominator: Array, needed: Needed) -> Gradients:
@@ -201,6 +205,7 @@ class Sampling(NamedTuple):
         """Compute the gradient of the points from those of the shares, as summands."""
         points, terms = self
         xp, fill = points.backend.xp, numbers(points.backend, terms.fill, grad_numerator)
+        fill = xp.where(grad_numerator == 0, 0, fill)
         grad_fill = xp.sum(xp.real(xp.multiply(xp.conj(grad_numerator), fill)), 1)[:, None]
         grad_share = xp.sum(xp.real(grad_denominator), 1)[:, None]
         if points.shape()[0] == 1:  # all items share the points, and so their shares
@@ -371,7 +376,8 @@ def sum_gradients(quotient: Quotient, upstream: Array) -> tuple[Array, Array]:
     with backend.quiet():
         grad_numerator = xp.where(mean.known, xp.divide(backend.astype(upstream, dtype), weight), 0)
         product = xp.multiply(xp.conj(grad_numerator), mean.result)
-        grad_denominator = xp.negative(xp.real(xp.where(mean.known, product, 0)))
+        # Where nothing comes from above, a NaN result adds nothing either.
+        grad_denominator = xp.negative(xp.real(xp.where(grad_numerator != 0, product, 0)))
     if quotient.counts_all() and parts.any_missing is not True:
         grad_denominator = xp.where(parts.any_missing, grad_denominator, 0)
     if parts.mask.shape[1] == 1:
