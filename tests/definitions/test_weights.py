@@ -321,3 +321,11 @@ def test_sampling_with_a_resizing_method_is_refused() -> None:
         for method in (name, methods.get(name)):
             with pytest.raises(ValueError, match=f"{name}' only resizes, in interpolate.*accepted"):
                 find_method(method)
+
+
+@pytest.mark.parametrize(
+    "method", [keys(-0.6), *(bc_spline(0, c / 7) for c in range(8)), *map(lanczos, range(2, 9))]
+)
+def test_at_a_pixel_other_taps_of_interpolating_methods_have_exactly_no_weight(method):
+    constants = [row[0] for row in method.table]
+    assert sorted(constants) == [0] * (len(constants) - 1) + [1]

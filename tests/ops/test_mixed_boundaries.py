@@ -19,6 +19,7 @@ from oracles import Array, finite_difference, mean_output
 from strategies import examples
 
 import gridsample
+from gridsample.kernels import reference
 
 FILLS = [0, 2.5, np.nan, np.inf, -np.inf]
 MIXED = ["border", "mirror", "wrap", "missing"]
@@ -162,3 +163,54 @@ def test_items_share_one_grid(boundary: tuple[str, str]) -> None:
     np.testing.assert_allclose(gradient, sum(each), rtol=1e-12, atol=1e-14)
     if boundary == ("zeros", "missing"):
         np.testing.assert_allclose(gradient[0, 0, 0], -0.6448939, rtol=1e-6)
+
+
+# Plain sampling -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=examples(100))
+@given(
+    st.lists(st.sampled_from(["nearest", "linear", "cubic", "lanczos2", "lanczos3"]), min_size=2),
+    st.sampled_from(["constant", "border", "mirror", "wrap", "reflection"]),
+    st.booleans(),
+    st.sampled_from([1, 3, 8]),
+    st.sampled_from([1, -1]),
+    st.sampled_from(FILLS),
+    st.integers(0, 2**32 - 1),
+)
+def test_fill_values_count_with_their_weights(
+    modes: list[str], name: str, swap: bool, channels: int, axis: int, fill: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    modes, boundaries = modes[:2], (name, "constant") if swap else ("constant", name)
+    image = rng.normal(size=(1, channels, *rng.integers(1, 7, 2)))
+    grid = rng.integers(-12, 4 * np.array(image.shape[:1:-1]) + 8, (1, 9, 2)) / 4
+    upstream = np.ones((1, channels, 9))
+    options = {"mode": tuple(modes), "padding_mode": boundaries, "coords": "pixel"}
+    options |= {"fill_value": fill, "channel_axis": axis}
+    arguments = image, grid, modes, boundaries, False
+    expected = reference.gather(*arguments, coords="pixel", fill=fill)
+    _, by_grid = reference.gradients(upstream, *arguments, coords="pixel", fill=fill)
+    image, upstream = (np.ascontiguousarray(np.moveaxis(a, 1, axis)) for a in (image, upstream))
+    result = np.moveaxis(gridsample.grid_sample(image, grid, **options), axis, 1)
+    _, gradient = gridsample.grid_sample_vjp(upstream, image, grid, **options)
+    # Infinite fills with weights of both signs: their sum may be infinite or NaN.  The gradient is
+    # compared where samples are finite, and not for fitted weights, whose derivatives are never 0.
+    fitted = any(mode.startswith("lanczos") for mode in modes)
+    inside = np.isfinite(expected).all(1) & (not fitted)
+    for mine, other in ((result, expected), (gradient[inside], by_grid[inside])):
+        finite = np.isfinite(other)
+        np.testing.assert_array_equal(np.isfinite(mine), finite)
+        np.testing.assert_allclose(mine[finite], other[finite], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8])
+@pytest.mark.parametrize("axis", [1, -1])
+@pytest.mark.parametrize("mode", ["lanczos2", "lanczos3", "lanczos4"])
+def test_pixels_at_edges_keep_their_values(mode: str, axis: int, channels: int) -> None:
+    image = np.ones((1, 8, 8, channels)) if axis == -1 else np.ones((1, channels, 8, 8))
+    grid = np.array([[[0.0, 0.0], [7.0, 7.0], [7.0, 3.0]]])
+    result = gridsample.grid_sample(
+        image, grid, mode, "constant", coords="pixel", fill_value=np.nan, channel_axis=axis
+    )
+    assert (result == 1).all()

@@ -80,8 +80,11 @@ def bc_table(b: float, c: float) -> Table:
     far = (8 * b + 24 * c, -12 * b - 48 * c, 6 * b + 30 * c, -b - 6 * c)
     # The distances of the taps from the position are 1 + t, t, 1 - t, 2 - t.
     pieces = ((far, 1, 1), (near, 0, 1), (near, 1, -1), (far, 2, -1))
+    rows = [substitute(piece, start, factor)[1:] for piece, start, factor in pieces]
+    # The sums for t = 0, without rounding: what is 0 there does not count, not even beside NaN.
+    at_zero = (b, 6 - 2 * b, b, 0.0)
     return tuple(
-        tuple(x / 6 for x in substitute(piece, start, factor)) for piece, start, factor in pieces
+        tuple(x / 6 for x in (first, *others)) for first, others in zip(at_zero, rows, strict=True)
     )
 
 
@@ -156,6 +159,7 @@ def lanczos_table(a: int) -> Table:
     weights = np.sinc(s) * np.sinc(s / a)
     weights /= weights.sum(axis=1, keepdims=True)
     table = np.linalg.solve(np.vander(nodes, increasing=True), weights).T
+    table[:, 0] = 0  # exactly, so that a tap without weight does not count, not even beside NaN
     # The rounding errors of the sums go to the tap at the base index, coefficient by coefficient.
     table[a - 1] -= table.sum(axis=0)
     table[a - 1, 0] += 1

@@ -393,10 +393,11 @@ def sinc(s: float, order: int) -> float:
     """Return the derivative of the given order of sin(pi s) / (pi s).
 
     Away from 0 it follows from s sinc(s) = sin(pi s) / pi, differentiated by Leibniz' rule. Near 0,
-    where that would divide by a small number, it is the derivative of the power series.
+    where that would divide by a small number, it is the derivative of the power series. At other
+    integers it is exactly 0.
 
-    >>> round(sinc(0.5, 0) * math.pi, 12), sinc(0.0, 0), sinc(0.0, 1)
-    (2.0, 1.0, 0.0)
+    >>> round(sinc(0.5, 0) * math.pi, 12), sinc(0.0, 0), sinc(0.0, 1), sinc(3.0, 0)
+    (2.0, 1.0, 0.0, 0.0)
     """
     if abs(s) < 1:
         series = [
@@ -404,7 +405,7 @@ def sinc(s: float, order: int) -> float:
             for k in range(40)
         ]
         return polynomial(series, s, order)
-    value = math.sin(math.pi * s) / (math.pi * s)
+    value = 0.0 if s == round(s) else math.sin(math.pi * s) / (math.pi * s)
     for k in range(1, order + 1):
         value = (math.pi ** (k - 1) * math.sin(math.pi * s + k * math.pi / 2) - k * value) / s
     return value
