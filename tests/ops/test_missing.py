@@ -189,6 +189,19 @@ def test_integers_saturate() -> None:
     np.testing.assert_array_equal(result, image)
 
 
+@pytest.mark.parametrize("boundary", ["dst1", ("dst1", "zeros"), ("antimirror", "dst1")])
+@pytest.mark.parametrize("options", [IGNORE, {}], ids=str)
+def test_all_taps_of_plain_samples_have_weight(boundary: Any, options: dict[str, Any]) -> None:
+    rng = cases.generator("all taps", str(boundary))
+    image, grid = cases.pixels(rng, (1, 2, 5, 6), "int16"), pixel_grid(rng, 1, (20,), (5, 6))
+    plain = gridsample.grid_sample(image, grid, padding_mode=boundary, coords="pixel")
+    result, weight = gridsample.grid_sample(
+        image, grid, padding_mode=boundary, coords="pixel", return_weight=True, **options
+    )
+    np.testing.assert_array_equal(result, plain)
+    np.testing.assert_allclose(weight, 1, rtol=1e-12)
+
+
 def test_out_receives_the_result() -> None:
     rng = cases.generator("missing", "out")
     image, grid = pixels_with_nan(rng, (1, 2, 5, 6)), pixel_grid(rng, 1, (3, 4), (5, 6))

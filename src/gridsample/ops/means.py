@@ -281,7 +281,9 @@ def average_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradients
 def weight_of_all_taps(call: CheckedCall) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
     points, options, backend = call.points, call.options, call.points.backend
-    names = tuple([(KNOWN | EVEN).get(name, name) for name in options.padding_mode])
+    # Zeros beside the image, as of "dst1", are known as well.
+    zeros = {b.name: "border" for b in BOUNDARIES.values() if b.may_drop and not b.drops}
+    names = tuple([(KNOWN | EVEN | zeros).get(name, name) for name in options.padding_mode])
     options = options.changed(padding_mode=names, fill_value=0, prefilter=False)
     if options.fills() or not options.extrapolates():
         options = options.changed(fill_value=1)
