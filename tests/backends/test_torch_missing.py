@@ -196,3 +196,40 @@ def test_the_module_takes_weights() -> None:
     )
     with pytest.raises(ValueError, match="missing 'skip' is not known"):
         GridSample(missing="skip")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, IGNORE, {"padding_mode": ("missing", "constant"), **IGNORE}], ids=str
+)
+def test_batches_of_gradients_are_those_one_by_one(options: dict[str, Any]) -> None:
+    rng = cases.generator("torch missing", "batched", str(options))
+    image, _, weights = random_inputs(rng, (1, 2, 4, 5), (1, 1, 4, 5))
+    grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 3, 2)), requires_grad=True)
+    inputs = image, grid, weights
+
+    def sample(image: Tensor, grid: Tensor, weights: Tensor) -> Tensor:
+        return gridsample.grid_sample(image, grid, weights=weights, **options)
+
+    one_by_one = torch.autograd.functional.jacobian(sample, inputs)
+    vectorized = torch.autograd.functional.jacobian(sample, inputs, vectorize=True)
+    result = sample(*inputs)
+    upstream = torch.eye(result.numel(), dtype=result.dtype).reshape(-1, *result.shape)
+    batched = torch.autograd.grad(result, inputs, upstream, is_grads_batched=True)
+    for first, second, third in zip(one_by_one, vectorized, batched, strict=True):
+        torch.testing.assert_close(first, second)
+        torch.testing.assert_close(first.reshape(third.shape), third)
+
+
+def test_batches_of_second_derivatives_over_footprints() -> None:
+    rng = cases.generator("torch footprints", "batched")
+    image = torch.tensor(cases.pixels(rng, (1, 1, 5, 6)), requires_grad=True)
+    grid = torch.tensor(rng.uniform(-1, 1, (1, 2, 3, 2)), requires_grad=True)
+    samples = gridsample.grid_sample(image, grid, antialias=True)
+    (gradient,) = torch.autograd.grad(samples.sum(), grid, create_graph=True)
+    upstream = torch.eye(gradient.numel(), dtype=gradient.dtype).reshape(-1, *gradient.shape)
+    (batched,) = torch.autograd.grad(
+        gradient, image, upstream, is_grads_batched=True, retain_graph=True
+    )
+    for row, one in zip(upstream, batched, strict=True):
+        (expected,) = torch.autograd.grad(gradient, image, row, retain_graph=True)
+        torch.testing.assert_close(one, expected)

@@ -27,6 +27,12 @@ Needed = tuple[bool, ...]
 Gradients = tuple[Array | None, ...]
 
 
+def concatenate(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
+    """Join arrays along an axis, given the library's namespace."""
+    # torch.concatenate is torch.cat without its rule for batches of gradients.
+    return getattr(xp, "cat", xp.concatenate)(arrays, axis)
+
+
 class Backend(Protocol):
     """The functions of one array library.
 
@@ -226,6 +232,10 @@ class Backend(Protocol):
             ValueError: it has the wrong shape or dtype, or shares memory with the arguments.
         """
         raise TypeError("out is accepted with NumPy arrays only; a new array is returned")
+
+    def concatenate(self, arrays: Sequence[Array], axis: int) -> Array:
+        """Join arrays along an axis."""
+        return concatenate(self.xp, arrays, axis)
 
     @abstractmethod
     def gather(

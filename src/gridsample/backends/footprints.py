@@ -10,7 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.backends.base import Array
+from gridsample.backends.base import Array, concatenate
 from gridsample.definitions.footprints import SLACK
 
 
@@ -22,8 +22,8 @@ def neighbour(xp: Any, array: Array, axis: int, step: int, fill: Any) -> Array:
     before = (slice(None),) * axis
     edge = xp.full_like(array[(*before, slice(1))], fill)
     if step > 0:
-        return xp.concatenate([array[(*before, slice(1, None))], edge], axis)
-    return xp.concatenate([edge, array[(*before, slice(-1))]], axis)
+        return concatenate(xp, [array[(*before, slice(1, None))], edge], axis)
+    return concatenate(xp, [edge, array[(*before, slice(-1))]], axis)
 
 
 class Neighbours:
@@ -75,7 +75,7 @@ class Neighbours:
             apart = self.before[k] | self.after[k]
             pixel = self.xp.where(apart, self.xp.ones_like(grid[..., :1]), 0)
             axes = [pixel if d == self.rank - 1 - k else 0 * pixel for d in range(self.rank)]
-            sides[k] = sides[k] + self.xp.concatenate(axes, -1)
+            sides[k] = sides[k] + concatenate(self.xp, axes, -1)
         return sides
 
 

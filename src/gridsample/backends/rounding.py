@@ -33,4 +33,4 @@ def numbers(backend: Backend, values: Sequence[Any], like: Array) -> Array:
     """Create an array (1, C, 1, ...) of a number or one per channel, in the dtype of ``like``."""
     shape = (1, 1, *(1,) * (len(like.shape) - 2))
     channels = [backend.full(shape, value, like.dtype, like) for value in values]
-    return channels[0] if len(channels) == 1 else backend.xp.concatenate(channels, 1)
+    return channels[0] if len(channels) == 1 else backend.concatenate(channels, 1)

@@ -190,7 +190,7 @@ def project_points_vjp(
     z = xp.where(front, points[..., 2:], 1)
     grad_plane = xp.where(front, upstream, 0) @ intrinsics[..., :2, :2] / z
     grad_depth = -(grad_plane * points[..., :2]).sum(-1)[..., None] / z**2
-    return xp.concatenate((grad_plane, xp.where(front, grad_depth, 0)), -1)
+    return backend.concatenate((grad_plane, xp.where(front, grad_depth, 0)), -1)
 
 
 def unit(backend: Backend, vectors: Array) -> Array:

@@ -184,7 +184,7 @@ def undistort_grid(
     ideal = matrix if new is None else new[..., :3]
     ideal = ideal if rotation_matrix is None else ideal @ rotation_matrix
     centres = pixel_centres(backend, shape, matrix).reshape(-1, 2)
-    flat = backend.xp.concatenate((centres, 0 * centres[:, :1] + 1), -1)
+    flat = backend.concatenate((centres, 0 * centres[:, :1] + 1), -1)
     rays = transform(backend, backend.xp.linalg.inv(ideal), flat)
     pixels = distort(backend, rays, coefficients, model, max_angle)
     pixels = transform(backend, matrix[..., :2, :2], pixels) + matrix[..., None, :2, 2]

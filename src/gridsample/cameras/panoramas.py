@@ -245,7 +245,7 @@ def rays_of(backend: Backend, projection: Projection, rotation: Any, intrinsics:
     if projection.kind == "perspective":
         inverse = backend.xp.linalg.inv(intrinsics)
         flat = pixel_centres(backend, projection.shape, intrinsics).reshape(-1, 2)
-        flat = backend.xp.concatenate((flat, 0 * flat[:, :1] + 1), -1)
+        flat = backend.concatenate((flat, 0 * flat[:, :1] + 1), -1)
         rays = transform(backend, inverse, flat)
     else:
         rays = panorama_directions(projection, all_pixels(projection)).reshape(-1, 3)
@@ -352,7 +352,7 @@ def assemble(
     """Put the pixels of an image and those beyond its edges in order: (N, C, *extended)."""
     *outer, height, width = backend.shape(image)
     flat = image.reshape(*outer, height * width)
-    joined = backend.xp.concatenate((flat, ring.reshape(*outer, -1)), -1)
+    joined = backend.concatenate((flat, ring.reshape(*outer, -1)), -1)
     joined = joined[..., order]
     return joined.reshape(*outer, height + 2 * conversion.margin, width + 2 * conversion.margin)
 

@@ -196,7 +196,7 @@ def in_cubemap(backend: Backend, projection: Projection, rays: Array) -> Array:
     forward = rotated[..., :1]
     plane = rotated[..., 1:] / xp.where(forward > 0, forward, 1)
     number = backend.astype(face, rays.dtype)[..., None]
-    return xp.concatenate(((plane + 1) * (size / 2) - 0.5, number), -1)
+    return backend.concatenate(((plane + 1) * (size / 2) - 0.5, number), -1)
 
 
 def in_perspective(

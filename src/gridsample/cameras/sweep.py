@@ -296,7 +296,7 @@ def relative_maps(
     rotation = rotation[:, 1:] @ inverse
     shift = shift[:, 1:, :, None] - rotation @ shift[:, :1, :, None]
     rays = lens[:, 1:] @ rotation @ xp.linalg.inv(lens[:, :1])
-    maps = xp.concatenate((rays, lens[:, 1:] @ shift), -1)
+    maps = backend.concatenate((rays, lens[:, 1:] @ shift), -1)
     return backend.astype(backend.permute(maps, (1, 0, 2, 3)), dtype)
 
 
@@ -392,7 +392,7 @@ def volume(sweep: Sweep, arrays: Sequence[Array], in_place: bool) -> Array:
     if result is not None:
         return result
     if parts:
-        return backend.xp.concatenate(parts, -3)
+        return backend.concatenate(parts, -3)
     shape = sweep.reduction.shape(sweep.shape, len(sources)) or sweep.shape
     return backend.empty(shape, dtype, reference)
 
@@ -476,7 +476,7 @@ def gradients(
         backend.astype(total, feature.dtype)
         for total, feature in zip((grad_reference, *grad_sources), features, strict=True)
     ]
-    grad_depths = backend.xp.concatenate(depth_parts, 1) if depth_parts else 0 * depths
+    grad_depths = backend.concatenate(depth_parts, 1) if depth_parts else 0 * depths
     results = [grad_features[0], backend.xp.stack(grad_maps), grad_depths, *grad_features[1:]]
     return [gradient if need else None for gradient, need in zip(results, needed, strict=True)]
 

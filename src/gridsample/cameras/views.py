@@ -415,7 +415,7 @@ def sampled(
             planes, positions[views], padding_mode="border", coords="pixel", **options
         )
         parts.append(backend.xp.where(scene.mask[views, None], samples, 0))
-    joined = parts[0] if len(parts) == 1 else backend.xp.concatenate(parts, 0)
+    joined = parts[0] if len(parts) == 1 else backend.concatenate(parts, 0)
     joined = backend.astype(joined, sources[0].planes.dtype)
     shape = (*scene.shape, *backend.shape(joined)[:2])
     return backend.permute(joined, (2, 0, 1)).reshape(*shape)
@@ -445,7 +445,7 @@ def sampled_vjp(
         )
         grad_sources.append(first)
         grad_positions.append(second)
-    return grad_sources, backend.xp.concatenate(grad_positions, 0) * scale
+    return grad_sources, backend.concatenate(grad_positions, 0) * scale
 
 
 def relative_directions(scene: Scene, points: Any, poses: Any, query_pose: Any) -> Array:
@@ -458,5 +458,5 @@ def relative_directions(scene: Scene, points: Any, poses: Any, query_pose: Any) 
     to_query = unit(backend, query[:3, 3] - flat)
     to_views = unit(backend, views[:, :3, 3] - flat)
     cosine = (to_query * to_views).sum(-1)[..., None]
-    directions = backend.xp.concatenate((unit(backend, to_query - to_views), cosine), -1)
+    directions = backend.concatenate((unit(backend, to_query - to_views), cosine), -1)
     return directions.reshape(*scene.shape, *directions.shape[1:])

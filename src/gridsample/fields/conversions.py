@@ -494,7 +494,7 @@ def homogeneous(backend: Backend, matrix: Array, rank: int, name: str) -> Array:
         backend.full((items, 1, n), number, matrix.dtype, matrix)
         for n, number in ((rank, 0), (1, 1))
     ]
-    return backend.xp.concatenate([matrix, backend.xp.concatenate(last, -1)], 1)
+    return backend.concatenate([matrix, backend.concatenate(last, -1)], 1)
 
 
 def check_affine(backend: Backend, matrix: Array, name: str, remark: str = "") -> None:

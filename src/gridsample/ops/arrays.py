@@ -145,10 +145,10 @@ def difference(backend: Backend, array: Array, axis: int) -> Array:
         return array * 0
     first = part(array, axis, 1, 2) - part(array, axis, 0, 1)
     if n == 2:
-        return backend.xp.concatenate([first, first], axis)
+        return backend.concatenate([first, first], axis)
     inner = (part(array, axis, 2, None) - part(array, axis, None, -2)) * 0.5
     last = part(array, axis, n - 1, None) - part(array, axis, n - 2, n - 1)
-    return backend.xp.concatenate([first, inner, last], axis)
+    return backend.concatenate([first, inner, last], axis)
 
 
 # The prefilter ------------------------------------------------------------------------------------

@@ -280,7 +280,7 @@ def stacked(backend: Backend, parts: Planes) -> Array:
         array if array.shape[0] == items else xp.broadcast_to(array, (items, *array.shape[1:]))
         for array in (values, backend.astype(mask, values.dtype))
     ]
-    return xp.concatenate(images, 1)
+    return backend.concatenate(images, 1)
 
 
 def as_image_type(backend: Backend, result: Array, dtype: Any, fill: Sequence[Any]) -> Array:

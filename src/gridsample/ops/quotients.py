@@ -184,7 +184,7 @@ class Sampling(NamedTuple):
         points, terms = self
         xp, single = points.backend.xp, len(terms.sums) == 1
         upstreams = (
-            [xp.concatenate([grad_numerator, grad_denominator], 1)]
+            [points.backend.concatenate([grad_numerator, grad_denominator], 1)]
             if single
             else [grad_numerator, xp.real(grad_denominator)]
         )
@@ -334,7 +334,7 @@ def repeat_weight(backend: Backend, weight: Array, shape: Shape) -> Array:
     weight = backend.xp.where(backend.xp.isnan(weight), 0, weight)
     for axis in (0, 1):
         if weight.shape[axis] != shape[axis]:
-            weight = backend.xp.concatenate([weight] * shape[axis], axis)
+            weight = backend.concatenate([weight] * shape[axis], axis)
     return weight
 
 

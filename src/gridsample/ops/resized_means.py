@@ -45,7 +45,7 @@ class Resized(NamedTuple):
 
     def adjoint(self, grad_numerator: Array, grad_denominator: Array, needed: Needed) -> Gradients:
         """Compute the gradients of both images from those of the sums; there are no points."""
-        both = self.backend.xp.concatenate([grad_numerator, grad_denominator], 1)
+        both = self.backend.concatenate([grad_numerator, grad_denominator], 1)
         back = changed(self.resizing, size=self.spatial)
         return *split(self.backend.resize(both, back, True), grad_numerator.shape[1]), None
 
