@@ -33,6 +33,7 @@ WRONG: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "no batch": (r"grid\[None\]", (IMAGE, GRID[0]), {}),
     "no batch, another size": (r"grid\[None\]", (IMAGE, MESH[0]), {}),
     "pixels": (r'coords="pixel".*gridsample.help\("coords"\)', (IMAGE, PIXELS), {}),
+    "masked pixels": ('coords="pixel"', (IMAGE, np.where(PIXELS > 20, PIXELS, np.inf)), {}),
     "pixels of a list": ('coords="pixel"', (IMAGE, PIXELS.reshape(1, -1, 2)), {}),
 }
 RIGHT: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -47,6 +48,8 @@ RIGHT: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "a periodic image": ((IMAGE, 99 * GRID), {"padding_mode": "wrap"}),
     "no points": ((IMAGE, GRID[:, :0]), {}),
     "not a number": ((IMAGE, np.full_like(GRID, np.nan)), {}),
+    "a mask": ((IMAGE, np.where(COLUMNS[..., None] > 9, np.inf, GRID)), {}),
+    "a mask of lists": ((IMAGE, np.full_like(SCATTERED, np.inf)), {}),
 }
 
 

@@ -154,6 +154,8 @@ def lacks_batch(image: Shape, grid: Shape, spatial: Shape, values: Any) -> bool:
     if values is None or min(grid[:2]) < 8 or len(grid) != 3:
         return False
     a, b, c, d = (values[i, j].astype(float) for i in (0, -1) for j in (0, -1))
+    if not np.isfinite([a, b, c, d]).all():
+        return False
     longest = max(float(np.abs(d - a).max()), float(np.abs(c - b).max()))
     return bool(np.abs(a - b - c + d).max() < 0.1 * longest)
 
@@ -163,7 +165,9 @@ def is_far_away(values: Any) -> bool:
     if values is None or not values.size or values.dtype.kind != "f":
         return False
     points = values.reshape(-1, values.shape[-1])[:: max(1, values.size // 64)]
-    return bool((np.abs(points).max(-1) > FAR).mean() > 0.5)
+    # Infinite points are masks, and have no unit.
+    distances = np.abs(points[np.isfinite(points).all(-1)]).max(-1)
+    return bool(2 * np.count_nonzero(distances > FAR) > len(distances))
 
 
 def user_level() -> int:
