@@ -152,7 +152,7 @@ def at_grid(
     grid_layout = None if grid is None else ChunkLayout.of(grid, -1)
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
     call = Call(sampling, layout, image.dtype, dtype, points, grid_layout, weight_layout, lines)
-    dry_run(call, image.shape[channel_axis], items)
+    dry_run(call, image, items, weight_array)
     return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array)
 
 

@@ -90,7 +90,7 @@ def under_maps(
     layout = ChunkLayout.of(image, channel_axis)
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
     call = Call(sampling, layout, dtype, theta.dtype, theta, None, weight_layout, lines)
-    dry_run(call, image.shape[channel_axis], len(theta))
+    dry_run(call, image, len(theta), weight_array)
     out_chunks = chunks_for(chunks, sampling.out, spatial, image.dtype)
     bounds = map_bounds(sampling, theta, out_chunks)
     return sampled(image, call, out_chunks, bounds, len(theta), weights=weight_array)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.backends import backend_of
 from gridsample.chunked.blocks import sample_grid, sample_maps, with_neighbours
 from gridsample.chunked.means import check_means
 from gridsample.chunked.regions import (
@@ -39,6 +40,7 @@ from gridsample.chunked.splines import (
 from gridsample.chunked.windows import Window
 from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, item_of, parts_of
 from gridsample.definitions.shapes import Shape
+from gridsample.ops.missing import check_weights
 
 
 class Points(NamedTuple):
@@ -213,11 +215,12 @@ def sampled(
     last = call.sampling.options.channels_last()
     channel_axis = -1 if last else 1
     batched = image.shape[0] > 1
+    weights = None if weights is None else divided_like(weights, image, channel_axis)
     inputs = [array for array in (image, grid, weights) if array is not None]
     item_parts = parts_of(image.chunks[0])
 
     def keys(array: Any, layout: ChunkLayout, region: Region, n: int, c: int) -> list[Any]:
-        n = min(n, len(array.chunks[0]) - 1)
+        n = min(n, len(array.chunks[0]) - 1)  # a single chunk is shared
         return layout.keys(array.name, region, n, min(c, len(array.chunks[channel_axis]) - 1))
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
@@ -260,6 +263,19 @@ def sampled(
     return tuple(results)
 
 
+def divided_like(weights: Any, image: Any, channel_axis: int) -> Any:
+    """Divide the weights of pixels along N and C as an image is, for tasks of a few of its planes.
+
+    What all planes share, and weights of each point's item of an image without a batch, are a
+    single chunk.
+    """
+    chunks = {
+        axis: image.chunks[axis] if n == image.shape[axis] else -1
+        for axis, n in ((0, weights.shape[0]), (channel_axis, weights.shape[channel_axis]))
+    }
+    return weights.rechunk({axis % weights.ndim: sizes for axis, sizes in chunks.items()})
+
+
 def nonempty(region: Region) -> Region:
     """Return the region, or a single pixel if it is empty: weights are checked in any case."""
     if all(region.axes):
@@ -294,20 +310,34 @@ def map_bounds(
     return bounds
 
 
-def dry_run(call: Call, channels: int, items: int) -> None:
-    """Compute a point of an empty image, to raise the errors of a call before its graph is made."""
-    sampling = call.sampling
-    region = Region(((),) * len(sampling.spatial))
-    window = call.layout.read(region, [], (1, channels), call.dtype)
+def dry_run(call: Call, image: Any, items: int, weights: Any = None) -> None:
+    """Compute a point of an empty image, to raise the errors of a call before its graph is made.
+
+    Args:
+        call: the call.
+        image: the image, a dask array.
+        items: N of the points.
+        weights: the weights of pixels, a dask array, or None.
+    """
+    sampling, shares = call.sampling, None
+    check_means(sampling, call.dtype, weights is not None)
+    if weights is not None:
+        backend, last = backend_of(theta=np.empty(0)), sampling.options.channels_last()
+        check_weights(backend, weights, image.shape, max(image.shape[0], items), last)
+        shares = empty_window(call, weights)
+    window = empty_window(call, image)
     block = tuple([slice(0, min(n, 1)) for n in sampling.out])
-    weights = None
-    if call.weights is not None:
-        weights = call.weights.read(region, [], (1, 1), np.float32)
-    check_means(call.sampling, call.dtype, call.weights is not None)
     if isinstance(call.points, np.ndarray):
-        sample_maps(sampling, window, call.points[:1], block, dtype=call.dtype, weights=weights)
+        sample_maps(sampling, window, call.points, block, dtype=call.dtype, weights=shares)
         return
     expanded = with_neighbours(sampling, block)
     shape = tuple(part.stop - part.start for part in expanded)
-    zeros = np.zeros((1, *shape, len(sampling.spatial)), call.coordinates)
-    sample_grid(sampling, window, zeros, block, dtype=call.dtype, weights=weights)
+    zeros = np.zeros((items, *shape, len(sampling.spatial)), call.coordinates)
+    sample_grid(sampling, window, zeros, block, dtype=call.dtype, weights=shares)
+
+
+def empty_window(call: Call, array: Any) -> Window:
+    """Return a window of an array without any of its pixels."""
+    channel_axis = -1 if call.sampling.options.channels_last() else 1
+    region = Region(((),) * len(call.sampling.spatial))
+    return Window(region, array.shape, array.dtype, channel_axis)
