@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import axis
-from gridsample.definitions.boundaries import BOUNDARIES, MISSING, Boundary
+from gridsample.definitions.boundaries import BOUNDARIES, Boundary
+from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.footprints import Level, levels
 from gridsample.definitions.methods import Mode, find_method
 from gridsample.definitions.options import Options, checked, sampling_options
 from gridsample.definitions.shapes import Shape
+from gridsample.ops.missing import has_missing, without_missing
 
 Array = np.ndarray[Any, Any]
 Block = tuple[slice, ...]
@@ -112,7 +114,7 @@ def sampling_of(
     """Check the options of a call of sampling.
 
     Args:
-        image: the shape of the image, (N, C, *spatial), or (N, *spatial, C) for channel_axis=-1.
+        image: the shape of the image, (N, C, *spatial), or (N, *spatial, C) for channels last.
         out: the shape of the whole result without N and C.
         mode, padding_mode, align_corners: as in `gridsample.grid_sample`.
         real: the dtype of positions: see `real_type`.
@@ -122,20 +124,18 @@ def sampling_of(
         TypeError: the type of an option is not accepted.
         ValueError: a name is unknown, or the shapes do not match.
     """
-    last = keywords.get("channel_axis", 1) == -1
-    spatial = tuple(image[1:-1] if last else image[2:])
-    zeros = tuple(
-        "zeros" if name == MISSING else name
-        for name in ([padding_mode] if isinstance(padding_mode, str) else padding_mode)
-    )
+    # What is dropped under "missing" is dropped under these, one of which goes with the others.
+    substitute = "constant" if has_missing(padding_mode) and "constant" in padding_mode else "zeros"
     sums = {"missing", "min_weight", "return_weight", "return_mask"}
     options = sampling_options(
         mode=mode,
-        padding_mode=zeros[0] if isinstance(padding_mode, str) else zeros,
+        padding_mode=without_missing(padding_mode, substitute),
         align_corners=align_corners,
         **{name: value for name, value in keywords.items() if name not in sums},
     )
-    options = checked(options, tuple(image), (image[0], *out, len(spatial)))
+    check_flag(keywords.get("return_mask", False), "return_mask")
+    options = checked(options, tuple(image), (image[0], *out, len(image) - 2))
+    spatial = tuple(image[1:-1] if options.channels_last() else image[2:])
     keywords |= {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     return Sampling(spatial, tuple(out), options, float(np.finfo(real).eps), keywords)
 

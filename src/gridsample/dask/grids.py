@@ -31,6 +31,7 @@ from gridsample.dask.graphs import (
 )
 from gridsample.dask.sampling import Call, Points, dry_run, grid_points, sampled
 from gridsample.dask.splines import image_lines
+from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.shapes import Shape
 
@@ -43,11 +44,22 @@ def grid_sample(
     align_corners: bool = False,
     *,
     coords: str = "normalized",
+    fill_value: Any = 0,
+    extrapolate: bool | str = True,
+    prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MAX_SAMPLES,
+    footprint: str = ATTACH,
+    missing: str = "propagate",
+    weights: Any = None,
+    min_weight: float = 0.0,
+    return_mask: bool = False,
+    return_weight: bool = False,
+    channel_axis: int = 1,
     bounds: Any = None,
     size: Sequence[int] | None = None,
     chunks: Any = None,
-    weights: Any = None,
-    **options: Any,
+    threads: int | None = 1,
 ) -> Any:
     """Sample a chunked image at the points of a grid, bitwise as `gridsample.grid_sample` does.
 
@@ -62,16 +74,17 @@ def grid_sample(
         input: the image, (N, C, *spatial): a dask array, or an array with chunks.
         grid: the coordinates, (N, *out, D), with ``out`` of any rank: an array, a dask array, or a
             `Points`, a function of output pixels.
-        mode, padding_mode, align_corners, coords: as in `gridsample.grid_sample`.
+        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter, antialias,
+            max_samples, footprint, missing, min_weight, return_mask, return_weight, channel_axis:
+            as in `gridsample.grid_sample`.
+        weights: the weights of pixels, as in `gridsample.grid_sample`, with any chunks or none.
         bounds: for a dask array, the result of `coordinate_bounds`; or a pair of the least and the
             greatest coordinates of the whole grid along each axis, x first, such as
             ([-20, -20], [20, 20]) for displacements of up to 20 pixels.
         size: the shape of ``out``, for a function.
         chunks: the chunks of ``out``; None for the grid's if that is a dask array, otherwise for
             the size of the image's chunks.
-        weights: the weights of pixels, chunked as the image is or not.
-        options: other options of `gridsample.grid_sample`.  ``threads`` is 1 by default, because
-            workers have threads of their own.
+        threads: the maximum number of threads of each task; workers have threads of their own.
 
     Returns:
         A dask array (N, C, *out), or a tuple as in `gridsample.grid_sample`.  N and C have the
@@ -96,8 +109,23 @@ def grid_sample(
         >>> result[0, 0, 0].compute()
         array([ 0.,  4.,  8., 12.])
     """
-    options = {"threads": 1, **options, "mode": mode, "padding_mode": padding_mode}
-    options["align_corners"] = align_corners
+    options = {
+        "mode": mode,
+        "padding_mode": padding_mode,
+        "align_corners": align_corners,
+        "fill_value": fill_value,
+        "extrapolate": extrapolate,
+        "prefilter": prefilter,
+        "antialias": antialias,
+        "max_samples": max_samples,
+        "footprint": footprint,
+        "missing": missing,
+        "min_weight": min_weight,
+        "return_mask": return_mask,
+        "return_weight": return_weight,
+        "channel_axis": channel_axis,
+        "threads": threads,
+    }
     image = as_dask(input, "input")
     return at_grid(image, grid, coords, bounds, chunks, size, weights, **options)
 
@@ -121,10 +149,11 @@ def at_grid(
         lines: how the image is filtered although the mode needs no filter.
         real: the least dtype of the coordinates of a `Points`.
     """
-    channel_axis = -1 if keywords.get("channel_axis", 1) == -1 else 1
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
     if points is not None:
         out, items, dtype = check_points_size(size), 1, real_type(image.dtype, np.dtype(real))
+    elif size is not None:
+        raise ValueError(f"size has no effect with a grid, which has its own shape; got {size!r}")
     else:
         out, items, dtype = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
         if dtype.kind in "iu":
@@ -132,7 +161,8 @@ def at_grid(
     sampling = sampling_of(
         image.shape, out, coords=coords, real=real_type(image.dtype, dtype), **keywords
     )
-    spatial = image.chunks[1:-1] if channel_axis == -1 else image.chunks[2:]
+    channel_axis = -1 if sampling.options.channels_last() else 1
+    layout = ChunkLayout.of(image, channel_axis)
     if isinstance(grid, da.Array):
         grid = grid.rechunk({0: -1, grid.ndim - 1: -1})
         out_chunks = grid.chunks[1:-1]
@@ -142,13 +172,12 @@ def at_grid(
                 f"of its chunks; rechunk the grid first; got {chunks!r}"
             )
     else:
-        out_chunks = chunks_for(chunks, out, spatial, image.dtype)
+        out_chunks = chunks_for(chunks, out, layout.chunks, image.dtype)
     chunk_bounds = bounds_function(sampling, grid, points, bounds, out_chunks)
     if points is None and not isinstance(grid, da.Array):
         grid = da.from_array(np.asarray(grid), chunks=(-1, *out_chunks, -1))
     weight_array = None if weights is None else as_dask(weights, "weights")
     lines = lines or image_lines(sampling, image)
-    layout = ChunkLayout.of(image, channel_axis)
     grid_layout = None if grid is None else ChunkLayout.of(grid, -1)
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
     call = Call(sampling, layout, image.dtype, dtype, points, grid_layout, weight_layout, lines)

@@ -14,6 +14,7 @@ from gridsample.dask.graphs import ChunkLayout, as_dask, chunks_for
 from gridsample.dask.lines import filtered, halved
 from gridsample.dask.sampling import Call, dry_run, map_bounds, sampled
 from gridsample.dask.splines import image_lines
+from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.affine import check_map_coords
@@ -28,9 +29,19 @@ def affine_sample(
     align_corners: bool = False,
     *,
     coords: str = "normalized",
-    chunks: Any = None,
+    fill_value: Any = 0,
+    extrapolate: bool | str = True,
+    prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MAX_SAMPLES,
+    footprint: str = ATTACH,
+    missing: str = "propagate",
     weights: Any = None,
-    **options: Any,
+    min_weight: float = 0.0,
+    return_weight: bool = False,
+    channel_axis: int = 1,
+    chunks: Any = None,
+    threads: int | None = 1,
 ) -> Any:
     """Sample a chunked image under an affine map, bitwise as `gridsample.affine_sample` does.
 
@@ -38,11 +49,12 @@ def affine_sample(
         input: the image, (N, C, *spatial): a dask array, or an array with chunks.
         theta: (N, D, D + 1) maps, as in `gridsample.affine_sample`; a NumPy array.
         size: the output's shape, (N, C, *out); C is not used.
-        mode, padding_mode, align_corners, coords: as in `gridsample.affine_sample`.
+        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter, antialias,
+            max_samples, footprint, missing, min_weight, return_weight, channel_axis: as in
+            `gridsample.affine_sample`.
+        weights: the weights of pixels, as in `gridsample.grid_sample`, with any chunks or none.
         chunks: the chunks of ``out``, as dask takes them; None for the size of the image's.
-        weights: the weights of pixels, chunked as the image is or not.
-        options: other options of `gridsample.affine_sample`.  ``threads`` is 1 by default, because
-            workers have threads of their own.
+        threads: the maximum number of threads of each task; workers have threads of their own.
 
     Returns:
         A dask array (N, C, *out), or a tuple if ``return_weight`` is set.  N and C have the chunks
@@ -63,8 +75,21 @@ def affine_sample(
     image, maps = as_dask(input, "input"), np.asarray(theta)
     shape = check_output(size, 3, 5)
     check_theta(maps.shape, shape)
-    options = {"threads": 1, **options, "coords": check_map_coords(coords)}
-    options["real"] = real_type(image.dtype, maps.dtype)
+    options = {
+        "coords": check_map_coords(coords),
+        "fill_value": fill_value,
+        "extrapolate": extrapolate,
+        "prefilter": prefilter,
+        "antialias": antialias,
+        "max_samples": max_samples,
+        "footprint": footprint,
+        "missing": missing,
+        "min_weight": min_weight,
+        "return_weight": return_weight,
+        "channel_axis": channel_axis,
+        "threads": threads,
+        "real": real_type(image.dtype, maps.dtype),
+    }
     sampling = sampling_of(image.shape, shape[2:], mode, padding_mode, align_corners, **options)
     return under_maps(image, maps, sampling, chunks, weights)
 

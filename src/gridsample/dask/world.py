@@ -15,6 +15,7 @@ from gridsample.dask.graphs import as_dask
 from gridsample.dask.grids import at_grid
 from gridsample.dask.maps import under_maps
 from gridsample.dask.sampling import Points
+from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.shapes import Shape
 from gridsample.world import Field, VoxelPath, apply_steps, prepare, to_edges
@@ -47,10 +48,18 @@ def resample(
     padding_mode: Any = "zeros",
     *,
     axes: str = "ijk",
-    chunks: Any = None,
+    fill_value: Any = 0,
     extrapolate: bool | str = True,
+    prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MAX_SAMPLES,
+    footprint: str = ATTACH,
+    missing: str = "propagate",
     weights: Any = None,
-    **options: Any,
+    min_weight: float = 0.0,
+    return_weight: bool = False,
+    chunks: Any = None,
+    threads: int | None = 1,
 ) -> Any:
     """Resample a chunked image to the voxels of another one: `gridsample.resample`.
 
@@ -59,13 +68,15 @@ def resample(
 
     Args:
         image: (*spatial), (C, *spatial) or (N, C, *spatial): a dask array, or one with chunks.
-        affine, like, mode, padding_mode, axes, extrapolate: as in `gridsample.resample`.
+        affine, like, mode, padding_mode, axes, fill_value, extrapolate, prefilter, antialias,
+            max_samples, footprint, missing, min_weight, return_weight: as in
+            `gridsample.resample`.
         transform: in millimetres; None for the identity, or one of these, or a list of them, of
             which the first is applied first: a matrix, a `gridsample.world.Displacement` whose
             vectors are in memory, a `BoundedTransform`.
         chunks: the chunks of the output's spatial axes; None for the size of the image's.
-        weights: the weights of voxels, with as many axes as the image.
-        options: other options of `gridsample.resample`.
+        weights: the weights of voxels, with as many axes as the image, and any chunks or none.
+        threads: the maximum number of threads of each task; workers have threads of their own.
 
     Returns:
         A dask array with the axes of the image, or a tuple if ``return_weight`` is set.
@@ -93,8 +104,20 @@ def resample(
     new_axes = (np.newaxis,) * (2 - call.lead)
     pixels = array[new_axes]
     weight_array = None if weights is None else as_dask(weights, "weights")[new_axes]
-    keywords = {"threads": 1, **options, "mode": mode, "padding_mode": padding_mode}
-    keywords["extrapolate"] = to_edges(extrapolate)
+    keywords: dict[str, Any] = {
+        "mode": mode,
+        "padding_mode": padding_mode,
+        "fill_value": fill_value,
+        "extrapolate": to_edges(extrapolate),
+        "prefilter": prefilter,
+        "antialias": antialias,
+        "max_samples": max_samples,
+        "footprint": footprint,
+        "missing": missing,
+        "min_weight": min_weight,
+        "return_weight": return_weight,
+        "threads": threads,
+    }
     if call.grid is None:
         keywords |= {"coords": "pixel", "real": real_type(array.dtype, call.theta.dtype)}
         sampling = sampling_of(pixels.shape, call.size[2:], **keywords)
