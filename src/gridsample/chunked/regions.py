@@ -187,7 +187,8 @@ def extent_along(call: Sampling, theta: Array, k: int, part: slice) -> Extent:
         step = 2 / max(n - aligned, 1)
         ends = (2 * ends + 1 - n) / max(n - aligned, 1)
     column = theta[..., len(call.out) - 1 - k, np.newaxis].astype(np.float64)
-    terms = column * ends
+    with np.errstate(invalid="ignore"):  # numbers may be infinite
+        terms = column * ends
     low, high = terms.min(-1), terms.max(-1)
     if call.options.footprint is not None:
         reach = np.abs(column[..., 0]) * step / 2
@@ -209,11 +210,15 @@ def bounds_of_extents(call: Sampling, theta: Array, extents: Sequence[Extent]) -
     shift = theta[..., len(call.out)].astype(np.float64)
     axes = extents[0].low.ndim - shift.ndim if extents else 0
     shift = shift.reshape(len(shift), *(1,) * axes, -1)
-    low = sum((extent.low for extent in extents), shift)
-    high = sum((extent.high for extent in extents), shift)
-    error = 4 * call.epsilon * sum((extent.size for extent in extents), np.abs(shift))
-    # A map with NaN has no valid coordinates.
-    return Bounds(np.fmin.reduce(low - error), np.fmax.reduce(high + error))
+    with np.errstate(invalid="ignore"):
+        low = sum((extent.low for extent in extents), shift)
+        high = sum((extent.high for extent in extents), shift)
+        error = 4 * call.epsilon * sum((extent.size for extent in extents), np.abs(shift))
+        low, high = low - error, high + error
+    # A map with NaN has no valid coordinates; with an infinity, they are at either end, or NaN.
+    infinite = (np.isinf(theta).any(-1) & ~np.isnan(theta).any(-1)).reshape(shift.shape)
+    low, high = np.where(infinite, -np.inf, low), np.where(infinite, np.inf, high)
+    return Bounds(np.fmin.reduce(low), np.fmax.reduce(high))
 
 
 def bounds_of_grid(call: Sampling, grid: Array) -> Bounds:
@@ -274,11 +279,16 @@ def region_of(call: Sampling, bounds: Bounds, block: Block | None = None) -> Reg
         elif call.options.coords == "displacement":
             assert block is not None
             low, high = low + block[k].start, high + block[k].stop - 1
-        error = 8 * call.epsilon * (size + max(abs(low), abs(high)))
-        intervals.append(pixels_between(call, a, size, low - error, high + error))
+        low, high = (x + sign * rounding(call, size, x) for x, sign in ((low, -1), (high, 1)))
+        intervals.append(pixels_between(call, a, size, low, high))
     if not all(intervals):
         return Region(((),) * rank)
     return Region(tuple(intervals))
+
+
+def rounding(call: Sampling, size: int, position: float) -> float:
+    """Return a bound of the rounding of a position along an axis; an infinite one is exact."""
+    return 8 * call.epsilon * (size + abs(position)) if math.isfinite(position) else 0.0
 
 
 def whole_shape(call: Sampling, part: Shape) -> Shape:
