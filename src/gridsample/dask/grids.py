@@ -80,7 +80,8 @@ def grid_sample(
         weights: the weights of pixels, as in `gridsample.grid_sample`, with any chunks or none.
         bounds: for a dask array, the result of `coordinate_bounds`; or a pair of the least and the
             greatest coordinates of the whole grid along each axis, x first, such as
-            ([-20, -20], [20, 20]) for displacements of up to 20 pixels.
+            ([-20, -20], [20, 20]) for displacements of up to 20 pixels.  Tasks check that no
+            coordinate is beyond them.
         size: the shape of ``out``, for a function.
         chunks: the chunks of ``out``; None for the grid's if that is a dask array, otherwise for
             the size of the image's chunks.
@@ -92,9 +93,9 @@ def grid_sample(
 
     Raises:
         TypeError, ValueError: as in `gridsample.grid_sample`; or a dask array comes without bounds,
-            a function without a size, or the bounds do not match the grid.  With antialias,
-            computing the result raises a ValueError if the side of a footprint is longer than
-            ``max_samples`` pixels.
+            a function without a size, or the bounds do not match the grid.  Computing the result
+            raises a ValueError if a coordinate is beyond the bounds, or with antialias if the side
+            of a footprint is longer than ``max_samples`` pixels.
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask
@@ -174,6 +175,7 @@ def at_grid(
     else:
         out_chunks = chunks_for(chunks, out, layout.chunks, image.dtype)
     chunk_bounds = bounds_function(sampling, grid, points, bounds, out_chunks)
+    stated = points is not None or isinstance(grid, da.Array)
     if points is None and not isinstance(grid, da.Array):
         grid = da.from_array(np.asarray(grid), chunks=(-1, *out_chunks, -1))
     weight_array = None if weights is None else as_dask(weights, "weights")
@@ -182,7 +184,7 @@ def at_grid(
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
     call = Call(sampling, layout, image.dtype, dtype, points, grid_layout, weight_layout, lines)
     dry_run(call, image, items, weight_array)
-    return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array)
+    return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array, stated)
 
 
 def check_points_size(size: Any) -> Shape:

@@ -105,7 +105,7 @@ class Task:
         region: the pixels.
         leading: N and C of the image's chunks.
         items: the items of maps.
-        bounds: the bounds that a `Points` states for the block; None without one.
+        bounds: the bounds that the caller states for the block, to be checked; None without any.
     """
 
     block: Block
@@ -131,10 +131,12 @@ def compute(
         return sample_maps(sampling, window, maps, task.block, **extra)
     expanded = with_neighbours(sampling, task.block)
     points = (
-        evaluate_points(call, expanded, task)
+        evaluate_points(call, expanded)
         if call.grid is None
         else grid_points(call, expanded, grid)[task.items]
     )
+    if task.bounds is not None:
+        check_bounds(sampling, expanded, points, task.bounds)
     return sample_grid(sampling, window, points, task.block, **extra)
 
 
@@ -166,8 +168,8 @@ def grid_points(call: Call, expanded: Block, chunks: Sequence[Array]) -> Array:
     return points
 
 
-def evaluate_points(call: Call, expanded: Block, task: Task) -> Array:
-    """Compute the coordinates of a block by the function of a call, and check its bounds."""
+def evaluate_points(call: Call, expanded: Block) -> Array:
+    """Compute the coordinates of a block by the function of a call."""
     rank = len(expanded)
     indices = np.ogrid[expanded][::-1]
     lines = call.points.function(*[index.astype(np.float64) for index in indices])
@@ -175,18 +177,38 @@ def evaluate_points(call: Call, expanded: Block, task: Task) -> Array:
     points = np.empty((1, *shape, rank), call.coordinates)
     for d, line in enumerate(lines):
         points[0, ..., d] = line
-    actual = bounds_of_grid(call.sampling, points)
-    stated = task.bounds
-    assert stated is not None
-    largest = np.maximum(np.abs(stated.low), np.abs(stated.high))
-    tolerance = 8 * call.sampling.epsilon * largest
-    beyond = (actual.low < stated.low - tolerance) | (actual.high > stated.high + tolerance)
-    if beyond.any():
-        raise ValueError(
-            f"bounds must be beyond the coordinates that function returns: for the block "
-            f"{expanded}, bounds gave {stated}, but the coordinates are within {actual}"
-        )
     return points
+
+
+def check_bounds(sampling: Sampling, expanded: Block, points: Array, stated: Bounds) -> None:
+    """Raise an error if the coordinates of a block are beyond the bounds that decide what it reads.
+
+    Args:
+        sampling: the call.
+        expanded: the block, with its neighbours for footprints.
+        points: the coordinates of these points.
+        stated: the bounds.
+
+    Raises:
+        ValueError: a coordinate is beyond them by more than rounding.
+    """
+    actual = bounds_of_grid(sampling, points)
+    ends = np.abs(np.stack([stated.low, stated.high]))
+    tolerance = 8 * sampling.epsilon * np.where(np.isfinite(ends), ends, 0).max(0)
+    within = (actual.low >= stated.low - tolerance) & (actual.high <= stated.high + tolerance)
+    if not (within | np.isnan(actual.low)).all():
+        block = ", ".join(f"{part.start}:{part.stop}" for part in expanded)
+        raise ValueError(
+            f"bounds must be beyond all coordinates, with those between which footprints reach for "
+            f"antialias=True; for the points [{block}] they are {listed(stated)}, but the "
+            f"coordinates are within {listed(actual)}"
+        )
+
+
+def listed(bounds: Bounds) -> str:
+    """Return bounds as text."""
+    low, high = (np.asarray(x, np.float64).tolist() for x in bounds)
+    return f"{low} to {high}"
 
 
 # The graph ----------------------------------------------------------------------------------------
@@ -200,6 +222,7 @@ def sampled(
     items: int,
     grid: Any = None,
     weights: Any = None,
+    stated: bool = False,
 ) -> Any:
     """Make the array of a call, or a tuple of arrays.
 
@@ -211,6 +234,7 @@ def sampled(
         items: N of the points.
         grid: a dask array (N, *out, D) with a single chunk along N and D, or None.
         weights: the weights of pixels, a dask array, or None.
+        stated: whether bounds are what the caller states, so that tasks check them.
     """
     last = call.sampling.options.channels_last()
     channel_axis = -1 if last else 1
@@ -235,7 +259,7 @@ def sampled(
                 points = []
                 if grid is not None and call.grid is not None:
                     points = call.grid.keys(grid.name, Region.of_box(expanded), 0, 0)
-                stated_bounds = limits if isinstance(call.points, Points) else None
+                stated_bounds = limits if stated else None
                 for c, size in enumerate(image.chunks[channel_axis]):
                     task = Task(block, region, (image.chunks[0][n], size), item_part, stated_bounds)
                     pixels = keys(image, call.layout, call.reads(region), n, c)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 
-from gridsample.chunked.regions import Array, Block, Sampling, real_type, region_of, sampling_of
+from gridsample.chunked.regions import (
+    Array,
+    Block,
+    Bounds,
+    Sampling,
+    real_type,
+    region_of,
+    sampling_of,
+)
 from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, chunks_for
 from gridsample.dask.grids import bounds_function
+from gridsample.dask.sampling import check_bounds
 from gridsample.definitions import axis
 from gridsample.definitions.methods import Mode, find_method
 from gridsample.definitions.shapes import Shape, check_size, check_values
@@ -85,22 +94,45 @@ def splat(
     dtype = splat_in_memory(value, point, pixel, mode, coords="pixel").dtype
     call = Call(sampling, chunked_values.dtype, dtype, items)
     out_chunks = chunks_for(chunks, spatial, (), dtype)
-    inputs = [
-        (index, block, region_of(sampling, chunk_bounds(index, block, slice(None)), block).axes)
-        for index, block in blocks_of(points.chunks[1:-1])
-    ]
+    stated, inputs = isinstance(grid, da.Array), list[Input]()
+    for index, block in blocks_of(points.chunks[1:-1]):
+        limits = chunk_bounds(index, block, slice(None))
+        region = region_of(sampling, limits, block)
+        inputs.append(Input(index, block, region.axes, limits if stated else None))
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for target, box in blocks_of(out_chunks):
-            nearby = [(index, block) for index, block, region in inputs if overlaps(region, box)]
-            task = Task(box, tuple([block for _, block in nearby]))
-            grids = [(points.name, 0, *index, 0) for index, _ in nearby]
+        for number, (target, box) in enumerate(blocks_of(out_chunks)):
+            # One task checks the bounds by which blocks are outside of the image.
+            checked = stated and number == 0
+            nearby = [
+                each
+                for each in inputs
+                if overlaps(each.region, box) or (checked and not all(each.region))
+            ]
+            task = Task(box, tuple([(each.block, each.bounds) for each in nearby]))
+            grids = [(points.name, 0, *each.index, 0) for each in nearby]
             for c, channels in enumerate(chunked_values.chunks[1]):
-                keys = [(chunked_values.name, 0, c, *index) for index, _ in nearby]
+                keys = [(chunked_values.name, 0, c, *each.index) for each in nearby]
                 yield (0, c, *target), (add, common, task, channels, keys, grids)
 
     full = ((items,), chunked_values.chunks[1], *out_chunks)
     return array_of_tasks("splat", call, tasks, full, dtype, [chunked_values, points])
+
+
+class Input(NamedTuple):
+    """A block of values.
+
+    Attributes:
+        index: the index of its chunk.
+        block: its points.
+        region: the pixels to which it may add.
+        bounds: the bounds of its coordinates that the caller states, or None.
+    """
+
+    index: Shape
+    block: Block
+    region: Sequence[Sequence[tuple[int, int]]]
+    bounds: Bounds | None
 
 
 def overlaps(region: Sequence[Sequence[tuple[int, int]]], box: Block) -> bool:
@@ -130,10 +162,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The chunk of the result that a task computes, and the blocks of values that it adds up."""
+    """What a task computes, and reads.
+
+    Attributes:
+        box: the chunk of the result.
+        blocks: the blocks of values that it adds up, and the bounds of their coordinates that the
+            caller states, or None.
+    """
 
     box: Block
-    blocks: tuple[Block, ...]
+    blocks: tuple[tuple[Block, Bounds | None], ...]
 
 
 def add(
@@ -148,7 +186,9 @@ def add(
     total: Array = np.zeros((call.items, channels, *sizes), call.dtype)
     origins = [part.start - rim for part, rim in zip(task.box, rims, strict=True)]
     keywords: dict[str, Any] = {"coords": "pixel", "threads": options.threads}
-    for block, block_values, grid in zip(task.blocks, values, grids, strict=True):
+    for (block, stated), block_values, grid in zip(task.blocks, values, grids, strict=True):
+        if stated is not None:
+            check_bounds(call.sampling, block, grid, stated)
         points = positions(call.sampling, grid, block)
         for k, origin in enumerate(origins):
             points[..., len(origins) - 1 - k] -= origin
