@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from gridsample.backends import backend_of
-from gridsample.chunked.means import means_of_region, needs_quotient
+from gridsample.chunked.means import means_of_region
 from gridsample.chunked.regions import (
     Array,
     Block,
@@ -25,11 +25,13 @@ from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import sampling_options
 from gridsample.definitions.plan import OutputBlock
 from gridsample.definitions.shapes import Shape
-from gridsample.ops.arrays import as_grid, back, named_arrays, planes
+from gridsample.ops.arrays import as_grid, back, planes
 from gridsample.ops.footprints import measured
+from gridsample.ops.means import average, check_call, unweighted_options, weight_of_all_taps
 from gridsample.ops.missing import RULES, as_rule
 from gridsample.ops.points import points_of
-from gridsample.ops.sampling import sample, share_inside
+from gridsample.ops.quotients import repeat_weight
+from gridsample.ops.sampling import share_inside
 
 
 def with_neighbours(call: Sampling, block: Block) -> Block:
@@ -115,38 +117,41 @@ def compute_block(
     """Compute the results of a block's points, of a grid or, if there is a size, of maps."""
     keywords = dict(call.keywords)
     with_mask = keywords.pop("return_mask", False)
-    missing, min_weight = keywords.pop("missing", RULES[0]), keywords.pop("min_weight", 0.0)
-    return_weight = keywords.pop("return_weight", False)
     pixel_weights = None if weights is None else weights.array
-    rule = as_rule(missing, pixel_weights, min_weight, return_weight, keywords["padding_mode"])
+    rule = as_rule(
+        keywords.pop("missing", RULES[0]),
+        pixel_weights,
+        keywords.pop("min_weight", 0.0),
+        keywords.pop("return_weight", False),
+        keywords["padding_mode"],
+    )
     first = OutputBlock(tuple(part.start for part in block), call.out)
     options = sampling_options(**keywords).changed(block=first)
-    image = window.array
     if options.footprint is not None:
         # A halved copy would be made from all of the image's shape, of which little is in memory.
-        level = level_of(call)
-        options = options.changed(footprint=options.footprint._replace(level=level))
-        if level:  # the plan is that of the image, also where a copy is sampled
-            image = as_strided(image, whole_shape(call, image.shape), image.strides)
-    arrays = {"theta" if size else "grid": array}
-    backend = backend_of(input=image, **arrays)
-    shape = None if size is None else (len(array), 1, *size)
-    if rule is not None and needs_quotient(call):
-        points = points_of(backend, array, options, shape)
-        return means_of_region(call, window, weights, points, options, rule, with_mask)
-    if rule is not None:
-        named = named_arrays(rule.weights, input=image, **arrays)
-        result = sample(backend, named, options, rule, masked=with_mask, size=shape)
-        return result if isinstance(result, tuple) else (result,)
-    points = points_of(backend, array, options, shape)
-    # The plan is that of the image, also where its coefficients are sampled.
-    like = np.broadcast_to(np.zeros((), dtype or image.dtype), image.shape)
-    resolved = points.resolve_options(like, options)
+        options = options.changed(footprint=options.footprint._replace(level=level_of(call)))
+    # The plan is that of the image, also where its coefficients, or a copy of it, are sampled.
+    whole = whole_shape(call, window.array.shape)
+    source = as_strided(window.array, whole, window.array.strides)
+    like = np.broadcast_to(np.zeros((), dtype or source.dtype), whole)
+    backend = backend_of(input=source, **{"theta" if size else "grid": array})
+    points = points_of(backend, array, options, None if size is None else (len(array), 1, *size))
+    checked = None if rule is None else check_call(points, like, pixel_weights, options, rule)
+    if checked is None or checked.counts_all():
+        resolved = unweighted_options(checked) if checked else points.resolve_options(like, options)
+        source = planes(backend, source, resolved.channels_last())
+        result, weight = points.gather(source, resolved, like.dtype), None
+        if checked is not None and checked.rule.weighted:
+            weight = repeat_weight(backend, weight_of_all_taps(checked), result.shape)
+    else:
+        resolved, with_pixels = checked.options, checked._replace(image=source)
+        result, weight = average(with_pixels) or means_of_region(checked, call, window, weights)
     last = resolved.channels_last()
-    samples = points.gather(planes(backend, image, last), resolved, like.dtype)
-    results = [back(backend, samples, last)]
+    results = [back(backend, result, last)]
     if with_mask:
         results.append(share_inside(points, planes(backend, like, last), resolved))
+    if weight is not None:
+        results.append(back(backend, weight, last))
     return results
 
 

@@ -6,20 +6,16 @@ the region alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gridsample.chunked.regions import Array, Block, Region, Sampling, level_of, whole_shape
 from gridsample.chunked.windows import Window
-from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import Options
 from gridsample.ops import means
-from gridsample.ops.arrays import back, planes
-from gridsample.ops.missing import Rule
+from gridsample.ops.means import CheckedCall
 from gridsample.ops.points import SamplePoints
-from gridsample.ops.sampling import share_inside
 
 
 class RegionPoints(SamplePoints):
@@ -63,44 +59,27 @@ def hull_of(region: Region) -> Block:
     )
 
 
-def needs_quotient(call: Sampling) -> bool:
-    """Whether no kernel computes the means of a call."""
-    odd = any(BOUNDARIES[name].odd for name in call.options.padding_mode)
-    return call.options.footprint is not None or odd
-
-
 def means_of_region(
-    call: Sampling,
-    window: Window,
-    weights: Window | None,
-    points: SamplePoints,
-    options: Options,
-    rule: Rule,
-    masked: bool,
-) -> Sequence[Array]:
-    """Compute the results of a block as quotients of sums.
+    checked: CheckedCall, call: Sampling, window: Window, weights: Window | None
+) -> tuple[Array, Array | None]:
+    """Compute the samples of a block as quotients of sums, and the sums of weights.
 
     Args:
-        call: the call.
+        checked: the call of the block.
+        call: the call of the whole result.
         window: the image.
         weights: the weights of pixels, or None.
-        points: the points of the block.
-        options: the options of sampling.
-        rule: which pixels count.
-        masked: whether the mask is a result, too.
+
+    Returns:
+        The samples, (N, C, *out), and the sums of weights if the rule asks for them, otherwise
+        None.
     """
-    backend, last, hull = points.backend, call.options.channels_last(), hull_of(window.region)
+    hull = hull_of(window.region)
     image = window.array[window.at(hull)]
     shares = None if weights is None else weights.array[weights.at(hull)]
-    points = RegionPoints(points, call, window.region)
-    result, weight, resolved = means.sample(points, image, shares, options, rule)
-    results = [back(backend, result, last)]
-    if masked:
-        pixels = np.broadcast_to(np.zeros((), image.dtype), image.shape)
-        results.append(share_inside(points, planes(backend, pixels, last), resolved))
-    if weight is not None:
-        results.append(back(backend, weight, last))
-    return results
+    points = RegionPoints(checked.points, call, window.region)
+    result, weight, _ = means.sample(points, image, shares, checked.requested, checked.rule)
+    return result, weight
 
 
 def check_means(call: Sampling, dtype: np.dtype[Any], weighted: bool = False) -> None:

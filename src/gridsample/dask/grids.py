@@ -182,7 +182,8 @@ def at_grid(
     lines = lines or image_lines(sampling, image)
     grid_layout = None if grid is None else ChunkLayout.of(grid, -1)
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
-    call = Call(sampling, layout, image.dtype, dtype, points, grid_layout, weight_layout, lines)
+    pixel = image.dtype.newbyteorder("=")
+    call = Call(sampling, layout, pixel, dtype, points, grid_layout, weight_layout, lines)
     dry_run(call, image, items, weight_array)
     return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array, stated)
 
@@ -207,9 +208,9 @@ def bounds_function(
             expanded = with_neighbours(sampling, block)
             first = [part.start for part in expanded][::-1]
             final = [part.stop - 1 for part in expanded][::-1]
-            low, high = (np.array(x, np.float64) for x in points.bounds(first, final))
-            reach = (high - low) * (0 if sampling.options.footprint is None else rank / 2)
-            return Bounds(low - reach, high + reach)
+            return widened(
+                sampling, *(np.array(x, np.float64) for x in points.bounds(first, final))
+            )
 
         return function_bounds
     if not isinstance(grid, da.Array):
@@ -229,16 +230,21 @@ def bounds_function(
     blocks = tuple(len(sizes) for sizes in chunks)
     table = np.asarray(bounds, np.float64)
     if table.shape == (2, rank):
-        table = np.broadcast_to(table, (*blocks, 2, rank))
-        if sampling.options.footprint is not None:
-            reach = (table[..., 1:, :] - table[..., :1, :]) * rank / 2
-            table = table + reach * np.array([[-1], [1]])
+        table = np.broadcast_to(np.stack(widened(sampling, *table)), (*blocks, 2, rank))
     if table.shape != (*blocks, 2, rank):
         raise ValueError(
             f"bounds must be (2, {rank}) or, from coordinate_bounds, {(*blocks, 2, rank)} for the "
             f"chunks of this grid, got shape {table.shape}"
         )
     return lambda index, block, items: Bounds(*table[index])
+
+
+def widened(sampling: Sampling, low: Array, high: Array) -> Bounds:
+    """Return the bounds of samples, given those of coordinates: footprints reach beyond these."""
+    if sampling.options.footprint is None:
+        return Bounds(low, high)
+    reach = (high - low) * len(low) / 2 + (sampling.options.coords == "displacement") / 2
+    return Bounds(low - reach, high + reach)
 
 
 def coordinate_bounds(

@@ -102,11 +102,11 @@ def compute(call: Call, part: slice, chunks: Sequence[Array]) -> Array:
 
 
 def filtered(image: Any, lines: Sequence[Line], dtype: np.dtype[Any]) -> Any:
-    """Filter a dask array."""
+    """Filter a dask array; the result has the dtype also if there are no lines."""
     for line in lines:
         sizes = image.chunks[line.axis]
         image = along_axis(image, Filter(line, sum(sizes), dtype), sizes)
-    return image
+    return image.astype(dtype)
 
 
 def halved(image: Any, call: Sampling, first: int) -> Any:

@@ -107,7 +107,8 @@ def under_maps(
     first = 1 if channel_axis == -1 else 2
     spatial = image.chunks[first : first + len(sampling.spatial)]
     weight_array = None if weights is None else as_dask(weights, "weights")
-    sampling, dtype = with_level(sampling, steps_of(theta, sampling)), image.dtype
+    sampling = with_level(sampling, steps_of(theta, sampling))
+    dtype = image.dtype.newbyteorder("=")
     lines = lines or image_lines(sampling, image)
     if level_of(sampling):
         wide = sum_type(dtype, theta.dtype == np.float64)

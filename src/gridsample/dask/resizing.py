@@ -79,7 +79,8 @@ def interpolate(
                     yield (n, c, *index), (resize_chunk, common, task, keys)
 
     full = (*image.chunks[:2], *out_chunks)
-    return array_of_tasks("interpolate", call, tasks, full, image.dtype, [image])
+    dtype = image.dtype.newbyteorder("=")
+    return array_of_tasks("interpolate", call, tasks, full, dtype, [image])
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A task samples one chunk of the result.  It depends on the chunks of the image t
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -88,6 +89,19 @@ class Call:
         """The dtype of coefficients."""
         return sum_type(self.dtype, self.coordinates == np.float64)
 
+    def of_channels(self, part: slice) -> Call:
+        """Return the call for some channels, which may have fill values of their own."""
+        keywords = self.sampling.keywords
+        if np.ndim(keywords.get("fill_value", 0)) == 0:
+            return self
+        fill = np.asarray(keywords["fill_value"])[part].tolist()
+        sampling = self.sampling._replace(keywords={**keywords, "fill_value": fill})
+        lines = [
+            line._replace(fill=line.fill[part]) if np.size(line.fill) > 1 else line
+            for line in self.lines
+        ]
+        return dataclasses.replace(self, sampling=sampling, lines=tuple(lines))
+
     def reads(self, region: Region) -> Region:
         """Return the pixels that are read for a region, with a halo if the image is filtered."""
         if not self.lines or not all(region.axes):
@@ -104,6 +118,7 @@ class Task:
         block: the points.
         region: the pixels.
         leading: N and C of the image's chunks.
+        channels: which channels of the image these are.
         items: the items of maps.
         bounds: the bounds that the caller states for the block, to be checked; None without any.
     """
@@ -111,6 +126,7 @@ class Task:
     block: Block
     region: Region
     leading: tuple[int, int]
+    channels: slice
     items: slice
     bounds: Bounds | None = None
 
@@ -119,6 +135,7 @@ def compute(
     call: Call, task: Task, image: Sequence[Array], grid: Sequence[Array], weights: Sequence[Array]
 ) -> Any:
     """Compute one chunk of a result; what a task runs."""
+    call = call.of_channels(task.channels)
     sampling, region = call.sampling, task.region
     window = read(call, task, image)
     extra: dict[str, Any] = {"dtype": call.dtype}
@@ -241,7 +258,7 @@ def sampled(
     batched = image.shape[0] > 1
     weights = None if weights is None else divided_like(weights, image, channel_axis)
     inputs = [array for array in (image, grid, weights) if array is not None]
-    item_parts = parts_of(image.chunks[0])
+    item_parts, channel_parts = parts_of(image.chunks[0]), parts_of(image.chunks[channel_axis])
 
     def keys(array: Any, layout: ChunkLayout, region: Region, n: int, c: int) -> list[Any]:
         n = min(n, len(array.chunks[0]) - 1)  # a single chunk is shared
@@ -260,8 +277,9 @@ def sampled(
                 if grid is not None and call.grid is not None:
                     points = call.grid.keys(grid.name, Region.of_box(expanded), 0, 0)
                 stated_bounds = limits if stated else None
-                for c, size in enumerate(image.chunks[channel_axis]):
-                    task = Task(block, region, (image.chunks[0][n], size), item_part, stated_bounds)
+                for c, channels in enumerate(channel_parts):
+                    leading = part.stop - part.start, channels.stop - channels.start
+                    task = Task(block, region, leading, channels, item_part, stated_bounds)
                     pixels = keys(image, call.layout, call.reads(region), n, c)
                     weight_keys = []
                     if weights is not None and call.weights is not None:

@@ -110,9 +110,9 @@ def splat(
                 if overlaps(each.region, box) or (checked and not all(each.region))
             ]
             task = Task(box, tuple([(each.block, each.bounds) for each in nearby]))
-            grids = [(points.name, 0, *each.index, 0) for each in nearby]
+            grids = [(points.name, 0, *each.chunk, 0) for each in nearby]
             for c, channels in enumerate(chunked_values.chunks[1]):
-                keys = [(chunked_values.name, 0, c, *each.index) for each in nearby]
+                keys = [(chunked_values.name, 0, c, *each.chunk) for each in nearby]
                 yield (0, c, *target), (add, common, task, channels, keys, grids)
 
     full = ((items,), chunked_values.chunks[1], *out_chunks)
@@ -123,13 +123,13 @@ class Input(NamedTuple):
     """A block of values.
 
     Attributes:
-        index: the index of its chunk.
+        chunk: the index of its chunk.
         block: its points.
         region: the pixels to which it may add.
         bounds: the bounds of its coordinates that the caller states, or None.
     """
 
-    index: Shape
+    chunk: Shape
     block: Block
     region: Sequence[Sequence[tuple[int, int]]]
     bounds: Bounds | None

@@ -49,12 +49,12 @@ def spline_filter(
     """
     image = as_dask(input, "input")
     chosen = check_axes(axes, image.ndim)
-    corners = check_flag(align_corners, "align_corners")
-    if check_order(order) < 2:
-        return image
-    names = [extension(name, corners) for name in check_names(boundary, chosen)]
-    dtype = sum_type(image.dtype)
-    lines = [Line(axis, order, name) for axis, name in zip(chosen, names, strict=True)]
+    corners, dtype = check_flag(align_corners, "align_corners"), sum_type(image.dtype)
+    names = check_names(boundary, chosen) if check_order(order) > 1 else []
+    lines = [
+        Line(axis, order, extension(name, corners))
+        for axis, name in zip(chosen, names, strict=False)
+    ]
     return filtered(image, lines, dtype)
 
 
