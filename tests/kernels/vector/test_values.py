@@ -327,6 +327,13 @@ def test_one_lane_is_broadcast() -> None:
     check_lanes(lambda a: (a[1] < 1).select(a, a[2]), a, lanes=4)
 
 
+@pytest.mark.parametrize("kind", ("float32", "uint8", "bool"))
+def test_two_values_of_one_lane_are_shuffled(kind: str) -> None:
+    a, b = pairs(numbers(kind))
+    for picked in ([0], [1], [0, 1], [1, 0, 1, 1], [0, 0]):
+        check_lanes(lambda a, b, picked=picked: a.shuffle(picked, b), a, b, lanes=1)
+
+
 # Lanes that are picked by index -------------------------------------------------------------------
 
 

@@ -357,12 +357,15 @@ class Value:
 
     def shuffle(self, picked: Sequence[int | None], other: Value | None = None) -> Value:
         """Pick lanes: of this value, then (from index ``lanes`` on) of ``other``; None is any."""
-        if self.lanes == 1:
-            return self.splat(len(picked))
         if len(picked) == 1:
             lane = picked[0] or 0
             source = self if other is None or lane < self.lanes else other
             return source[lane % self.lanes]
+        if self.lanes == 1 and other is None:
+            return self.splat(len(picked))
+        if self.lanes == 1:
+            both = self.function.undefined(self.kind, 2).insert(self, 0).insert(other, 1)
+            return both.shuffle(picked)
         second = str(other) if other is not None else f"{self.type} poison"
         mask = ", ".join("i32 poison" if lane is None else f"i32 {lane}" for lane in picked)
         n = len(picked)
