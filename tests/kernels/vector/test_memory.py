@@ -225,6 +225,16 @@ def test_scratch_is_aligned_and_its_own(kind: str) -> None:
     assert places[:2].tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("soon", [False, True])
+def test_no_more_alignment_is_promised_than_scratch_has(soon: bool) -> None:
+    function = Function("spills", lanes=16)
+    for kind in ("float64", "float32", "uint8"):
+        function.spill(function.constant(1, kind, 16), soon).load(0, 16, aligned=True)
+    alignments = [int(line.split("align ")[1]) for line in function.text().splitlines()
+                  if line.startswith("  ") and "align " in line]  # fmt: skip
+    assert set(alignments) <= {16, 32, 64} and len(alignments) >= 9
+
+
 @pytest.mark.parametrize("count", (0, 1, 7, 8, 9, 31))
 @pytest.mark.parametrize("lanes", (4, 16))
 def test_fill_and_copy(count: int, lanes: int) -> None:

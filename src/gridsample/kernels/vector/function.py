@@ -34,7 +34,7 @@ from gridsample.kernels.vector.kinds import (
     kind_of,
     llvm_type,
 )
-from gridsample.kernels.vector.pointers import Pointer
+from gridsample.kernels.vector.pointers import ALIGNED, Pointer
 from gridsample.kernels.vector.records import Record
 from gridsample.kernels.vector.values import Value, constant_text
 
@@ -377,7 +377,7 @@ class Function:
         kind = kind_of(kind)
         name = f"%s{self.number()}"
         size = count * lanes * kind.size
-        self.stack.append(f"  {name} = alloca [{size} x i8], align 64")
+        self.stack.append(f"  {name} = alloca [{size} x i8], align {ALIGNED}")
         return Pointer(Value(self, name, POINTER, 1), kind)
 
     def spill(self, value: Value, soon: bool = False) -> Pointer:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Bytes of a store whose parts a processor can read before it has written them to the cache.
 FORWARDED = 32
+# Bytes to which scratch memory is aligned, and of the widest register.
+ALIGNED = 64
 
 
 def in_memory(kind: Kind) -> Kind:
@@ -65,9 +67,13 @@ class Pointer:
 
     def load(self, index: Any = 0, lanes: int = 1, aligned: bool = False) -> Value:
         """Read ``lanes`` neighbouring elements; ``aligned`` if they fill an aligned register."""
-        stored, alignment = in_memory(self.kind).loaded, self.kind.size * lanes if aligned else 1
+        stored = in_memory(self.kind).loaded
+        alignment = self._alignment(lanes, aligned)
         operands = f"{llvm_type(stored, lanes)}, {self.at(index).address}, align {alignment}"
         return self._from_memory(self.function.emit("load", stored, lanes, operands))
+
+    def _alignment(self, lanes: int, aligned: bool) -> int:
+        return min(self.kind.size * lanes, ALIGNED) if aligned else 1
 
     def _from_memory(self, value: Value) -> Value:
         if self.kind is BOOL:
@@ -90,7 +96,7 @@ class Pointer:
         """
         if value.kind is not self.kind:
             raise TypeError(f"cannot store {value.kind.name} in memory of {self.kind.name}")
-        alignment = self.kind.size * value.lanes if aligned else 1
+        alignment = self._alignment(value.lanes, aligned)
         value, place = value.to(in_memory(self.kind)), self.at(index).address
         store = "store volatile" if alone else "store"
         self.function.lines.append(f"  {store} {value}, {place}, align {alignment}")
