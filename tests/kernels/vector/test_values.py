@@ -332,6 +332,8 @@ def test_two_values_of_one_lane_are_shuffled(kind: str) -> None:
     a, b = pairs(numbers(kind))
     for picked in ([0], [1], [0, 1], [1, 0, 1, 1], [0, 0]):
         check_lanes(lambda a, b, picked=picked: a.shuffle(picked, b), a, b, lanes=1)
+    check_lanes(lambda a, b: a.insert(b, 0), a, b, lanes=1)
+    check_lanes(lambda a: a.insert(1, 0), a, lanes=1)
 
 
 # Lanes that are picked by index -------------------------------------------------------------------

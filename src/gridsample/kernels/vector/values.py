@@ -387,6 +387,8 @@ class Value:
         """A copy with another number in one lane."""
         if not isinstance(number, Value):
             number = self.function.constant(number, self.kind)
+        if self.lanes == 1:
+            return number
         return self.function.emit(
             "insertelement", self.kind, self.lanes, f"{self}, {number}, i32 {lane}"
         )
