@@ -385,12 +385,13 @@ class Value:
 
     def insert(self, number: Any, lane: int) -> Value:
         """A copy with another number in one lane."""
-        if not isinstance(number, Value):
-            number = self.function.constant(number, self.kind)
+        entry: Value = (
+            number if isinstance(number, Value) else self.function.constant(number, self.kind)
+        )
         if self.lanes == 1:
-            return number
+            return entry
         return self.function.emit(
-            "insertelement", self.kind, self.lanes, f"{self}, {number}, i32 {lane}"
+            "insertelement", self.kind, self.lanes, f"{self}, {entry}, i32 {lane}"
         )
 
     def any(self) -> Value:
