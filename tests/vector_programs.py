@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile
+from gridsample.kernels.vector import (
+    Function,
+    Pointer,
+    Program,
+    Record,
+    StoredRecord,
+    Value,
+    compile,
+)
+from gridsample.kernels.vector.interpreter import PythonProgram
 
 Array = np.ndarray[Any, Any]
 OUTPUTS = 16  # of a formula, at most
+INTERPRETED = 4  # vectors of a formula that are computed in Python, too
 LANES = (1, 4, 8, 16)
 # NumPy has no bfloat16; such an array holds the bits.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
@@ -26,13 +36,28 @@ def storage(kind: str) -> np.dtype[Any]:
 
 def run(program: Program, record: Record, **arguments: Any) -> None:
     """Run a program; an array stands for its address."""
-    row = record.pack(
-        **{
-            name: argument.ctypes.data if isinstance(argument, np.ndarray) else argument
-            for name, argument in arguments.items()
-        }
-    )
-    program.call(row.address)
+    row, arrays = packed(record, arguments)
+    if isinstance(program, PythonProgram):
+        program.call(row, *arrays)
+    else:
+        program.call(row.address)
+
+
+def packed(record: Record, arguments: dict[str, Any]) -> tuple[StoredRecord, list[Array]]:
+    """The record of these arguments, and the arrays among them."""
+    arrays = {name: x for name, x in arguments.items() if isinstance(x, np.ndarray)}
+    places = {name: array.ctypes.data for name, array in arrays.items()}
+    return record.pack(**{**arguments, **places}), [*arrays.values()]
+
+
+def run_both(function: Function, record: Record, **arguments: Any) -> None:
+    """Run a function in Python, on copies of the arrays, and as machine code; compare the bits."""
+    copies = {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in arguments.items()}
+    run(function.in_python(), record, **copies)
+    run(compile(function), record, **arguments)
+    for name, argument in arguments.items():
+        if isinstance(argument, np.ndarray):
+            same_bits(copies[name], argument)
 
 
 COUNT = Record(out="*int64", amount="int64")
@@ -72,7 +97,7 @@ class Formula:
         self.formula, self.lanes, self.pass_function = formula, lanes, pass_function
         self.options = options
 
-    def compile(self, kinds: list[str]) -> tuple[Program, Record, list[Value]]:
+    def write(self, kinds: list[str]) -> tuple[Function, Record, list[Value]]:
         function = Function("formula", self.lanes, **self.options)
         inputs = {f"in{k}": f"*{kind}" for k, kind in enumerate(kinds)}
         record = Record(**inputs, out=("int64", OUTPUTS), count="int64")
@@ -84,28 +109,38 @@ class Formula:
             for result, address in zip(results, call.out, strict=False):
                 place = loop.index // self.lanes * result.lanes
                 Pointer(address.to("pointer"), result.kind).store(result, place)
-        return compile(function), record, list(results)
+        return function, record, list(results)
 
     def __call__(self, *arrays: Array) -> Any:
-        """Run the formula on arrays with the same number of elements."""
+        """Run the formula on arrays with the same number of elements.
+
+        Some of the vectors are computed in Python, too: the bits must be the same.
+        """
         shape, count = arrays[0].shape, arrays[0].size
         assert all(array.size == count and array.flags.c_contiguous for array in arrays)
         assert count % self.lanes == 0, "a whole number of vectors"
-        program, record, results = self.compile([kind_name(array) for array in arrays])
-        outs = [
-            np.zeros(count // self.lanes * value.lanes, storage(value.kind.name))
-            for value in results
-        ]
-        addresses = [out.ctypes.data for out in outs] + [0] * (OUTPUTS - len(outs))
-        run(
-            program,
-            record,
-            out=addresses,
-            count=count,
-            **{f"in{k}": array for k, array in enumerate(arrays)},
-        )
+        function, record, values = self.write([kind_name(array) for array in arrays])
+        outs = self.run(compile(function), record, values, arrays)
+        rows = [array.reshape(-1, self.lanes) for array in arrays]
+        some = np.unique(np.linspace(0, len(rows[0]) - 1, INTERPRETED).astype(int))
+        few = self.run(function.in_python(), record, values, [row[some].ravel() for row in rows])
+        for out, value, again in zip(outs, values, few, strict=True):
+            same_bits(again, out.reshape(-1, value.lanes)[some].ravel())
         outs = [out.reshape(shape) if out.size == count else out for out in outs]
         return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def run(
+        self, program: Program, record: Record, values: list[Value], arrays: Sequence[Array]
+    ) -> list[Array]:
+        count = arrays[0].size
+        outs = [
+            np.zeros(count // self.lanes * value.lanes, storage(value.kind.name))
+            for value in values
+        ]
+        addresses = [out.ctypes.data for out in outs] + [0] * (OUTPUTS - len(outs))
+        inputs = {f"in{k}": array for k, array in enumerate(arrays)}
+        run(program, record, out=addresses, count=count, **inputs)
+        return outs
 
 
 def evaluate(formula: Callable[..., Any], *arrays: Array, lanes: int = 8, **options: Any) -> Any:

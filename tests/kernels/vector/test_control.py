@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vector_programs import Array, evaluate, run
+from vector_programs import Array, evaluate, run_both
 
 from gridsample.kernels.vector import Function, Pointer, Record, Value, compile
 
@@ -22,7 +22,7 @@ def outputs(write: Any, count: int = 64, **settings: int) -> list[int]:
     arguments = function.arguments(OUT)
     write(function, arguments)
     out = np.full(count, -999, np.int64)
-    run(compile(function), OUT, out=out, **{"a": 0, "b": 0, "c": 1, **settings})
+    run_both(function, OUT, out=out, **{"a": 0, "b": 0, "c": 1, **settings})
     values = out.tolist()
     return values[: values.index(-999)]
 
@@ -215,7 +215,7 @@ def test_choose_runs_the_instructions_of_one_only() -> None:
         function = Function("stores", lanes=8)
         stores(function, function.arguments(OUT))
         out = np.zeros(4, np.int64)
-        run(compile(function), OUT, out=out, a=5, b=6, c=c)
+        run_both(function, OUT, out=out, a=5, b=6, c=c)
         return out
 
     assert numbers(1).tolist() == [5, 0, 5, 6]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vector_programs import BFLOAT16, LANES, Array, padded, run, same_bits
+from vector_programs import BFLOAT16, LANES, Array, padded, run_both, same_bits
 
 from gridsample.kernels.vector import (
     KINDS,
@@ -14,7 +14,6 @@ from gridsample.kernels.vector import (
     Pointer,
     Record,
     Value,
-    compile,
     side_by_side,
 )
 
@@ -37,11 +36,11 @@ def transform(
     memory = np.full(size * source.itemsize + 2 * around, SENTINEL, np.uint8)
     target = memory[around : around + size * source.itemsize]
     places = np.asarray(indices, np.int64)
-    run(
-        compile(function),
+    run_both(
+        function,
         MEMORY,
         source=source,
-        target=target.ctypes.data,
+        target=target,
         indices=places,
         count=count,
         real=real,
@@ -298,11 +297,10 @@ def test_records_pass_numbers_pointers_and_lists() -> None:
     ]
     for k, number in enumerate(numbers):
         arguments.out.store(number, k)
-    program = compile(function)
     first, second = np.array([1, 2.5], np.float32), np.array([3, 4.5], np.float32)
     out = np.zeros(9)
-    run(
-        program,
+    run_both(
+        function,
         record,
         out=out,
         whole=-7,

@@ -7,6 +7,10 @@
     records     `Record`: the arguments of a program, by name
     function    `Function`: instructions, loops, conditions, scratch memory
     compiler    `compile`: from a function to machine code, on llvmlite
+    interpreter    programs that Python runs, with checks of memory, for tests and debuggers
+        sources        the lines of Python that wrote their lines
+        steps          their instructions, read from their text
+        instructions   what these do to numbers
     numpy_target   `Lanes`: arrays with the methods of values, for tests and readers
 
 A program is compiled for one purpose, such as linear sampling of a float32 image under the boundary

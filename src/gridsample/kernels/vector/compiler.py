@@ -7,6 +7,7 @@ Environment variables, read when the first program is compiled:
 
 * ``GRIDSAMPLE_CPU``: compile for this generation of processors, such as ``x86-64-v3`` (`LEVELS`),
   instead of the one that runs the program.
+* ``GRIDSAMPLE_INTERPRET``: let Python run programs (`gridsample.kernels.vector.interpreter`).
 * ``GRIDSAMPLE_SHOW_KERNELS``: a folder in which each program's text (``.ll``) and assembly (``.s``)
   are stored for readers.
 """
@@ -22,7 +23,7 @@ import pathlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import llvmlite.binding as llvm
 
@@ -79,6 +80,11 @@ class Target(NamedTuple):
         slow, and AMD's read each lane by itself.
         """
         return self.has("avx512bw", "avx512fp16")
+
+    @property
+    def fuses(self) -> bool:
+        """Whether one instruction multiplies and adds, with one rounding."""
+        return self.triple.startswith(("aarch64", "arm64")) or self.has("fma")
 
     @property
     def converts_halves(self) -> bool:
@@ -245,12 +251,17 @@ class Program:
 def compile(function: Any, reduces_strength: bool = True) -> Program:
     """Compile a `Function`; its name is made unique.
 
+    While GRIDSAMPLE_INTERPRET is set, the result is a `PythonProgram`, which has the same
+    attributes, and nothing is compiled.
+
     Args:
         function: the function.
         reduces_strength: whether LLVM replaces multiplications in loops by additions.  This takes
             a quarter to a half of the time of a compilation, and makes loops with many addresses
             slower, for which it runs out of registers; only short loops over channels gain.
     """
+    if os.environ.get("GRIDSAMPLE_INTERPRET"):
+        return cast(Program, function.in_python())
     number = next(_numbers)
     text = function.text(host().bits)
     name = f"{function.name}_{number}"

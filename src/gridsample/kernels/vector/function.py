@@ -16,7 +16,7 @@ carried (`Function.loop`) or returned (`Function.choose`).
 from __future__ import annotations
 
 import contextlib
-import itertools
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
@@ -45,6 +45,15 @@ NAMES = re.compile(r"%[vic][0-9.]+")
 STAYING = {
     "phi", "load", "call", "atomicrmw add", "sdiv", "udiv", "srem", "urem", "fmul contract",
 }  # fmt: skip
+
+
+def new_lines() -> list[Any]:
+    """Return an empty list of lines; if Python runs programs, they know where they come from."""
+    if not os.environ.get("GRIDSAMPLE_INTERPRET"):
+        return []
+    from gridsample.kernels.vector.sources import Lines
+
+    return Lines()
 
 
 class Loop:
@@ -87,9 +96,10 @@ class Function:
         self.contracts = True
         self.arrays: tuple[str, ...] = ()
         self.result: Value | None = None
-        # Lines of text; a nested list holds what is computed before a loop, and may still grow.
-        self.lines: list[str | list[str]] = []
-        self.stack: list[str] = []  # allocations, which belong to the beginning
+        # Lines of text; a nested list holds what is not complete yet, such as what is computed
+        # before a loop.
+        self.lines: list[str | list[str]] = new_lines()
+        self.stack: list[str] = new_lines()  # allocations, which belong to the beginning
         self.declarations: dict[str, str] = {}
         self.count = 0
         # The bodies that are being written, the outermost first: the list before a loop, or None
@@ -224,7 +234,7 @@ class Function:
         k, before = self.number(), self.block
         index = Value(self, f"%i{k}", INT64, 1)
         names = [f"%c{k}.{j}" for j in range(len(carry))]
-        before_loop = list[str]()
+        before_loop, choices = new_lines(), new_lines()
         self.lines.append(before_loop)
         self.lines.append(f"  %enter{k} = icmp slt {start}, {stop.text}")
         self.lines.append(f"  br i1 %enter{k}, label %loop{k}, label %end{k}")
@@ -232,7 +242,7 @@ class Function:
         self.lines.append(
             f"  {index.text} = phi i64 [ {start.text}, %{before} ], [ %next{k}, %latch{k} ]"
         )
-        phis = len(self.lines)
+        self.lines.append(choices)
         loop = Loop(
             index, [Value(self, n, v.kind, v.lanes) for n, v in zip(names, carry, strict=True)]
         )
@@ -249,10 +259,9 @@ class Function:
         self.lines.append(f"  %next{k} = add nsw i64 {index.text}, {step.text}")
         self.lines.append(f"  %again{k} = icmp slt i64 %next{k}, {stop.text}")
         self.lines.append(f"  br i1 %again{k}, label %loop{k}, label %end{k}")
-        self.lines[phis:phis] = [
-            f"  {name} = phi {first.type} [ {first.text}, %{before} ], [ {last.text}, %latch{k} ]"
-            for name, first, last in zip(names, carry, following, strict=True)
-        ]
+        for name, first, last in zip(names, carry, following, strict=True):
+            sources = f"[ {first.text}, %{before} ], [ {last.text}, %latch{k} ]"
+            choices.append(f"  {name} = phi {first.type} {sources}")
         self._label(f"end{k}")
         loop.carried = [
             self.emit(
@@ -414,14 +423,26 @@ class Function:
 
     # Text -----------------------------------------------------------------------------------------
 
+    def body(self) -> list[str]:
+        """Return the lines of the function, from its entry on."""
+        lines = [*self.stack]
+        for part in self.lines:
+            lines += part if isinstance(part, list) else [part]
+        return [*lines, f"  ret {'void' if self.result is None else self.result}"]
+
+    def in_python(self) -> Any:
+        """Return the program that runs in Python, a `PythonProgram`; nothing is compiled."""
+        from gridsample.kernels.vector.interpreter import PythonProgram
+
+        return PythonProgram(self)
+
     def text(self, bits: int = 0) -> str:
         """Return the function in LLVM's language; ``bits`` is the width of vector registers."""
         width = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if bits else ""
-        result, end = ("void", "void") if self.result is None else ("i64", str(self.result))
-        body = (part if isinstance(part, list) else [part] for part in self.lines)
+        result = "void" if self.result is None else "i64"
         lines = [
             f"define {result} @{self.name}(ptr %arguments) #0 {{",
-            "entry:", *self.stack, *itertools.chain(*body), f"  ret {end}", "}",
+            "entry:", *self.body(), "}",
             *self.declarations.values(),
             f"attributes #0 = {{ nounwind {width} }}",
             '!0 = !{!"branch_weights", i32 1, i32 1000}',
