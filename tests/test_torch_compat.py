@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
 import warnings
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.nn import functional
 
 import gridsample.torch_compat
@@ -396,6 +399,47 @@ def test_strict_results_have_torchs_memory_format(shape: tuple[int, ...], layout
         # Both sizes of each mode, one with every second layout.
         size = (5, 4, 7)[:rank] if (i + [*LAYOUTS].index(layout)) % 2 else (1,) * rank
         check_strict(lambda: functional.interpolate(image, size, mode=mode))  # noqa: B023
+
+
+# An output of n or 2n pixels, for which some of torch's functions ignore the factor: with channels
+# last, or if the output is small.  The last ones are large, or computed in double precision.
+@pytest.mark.parametrize(
+    ("shape", "factors"),
+    [
+        ((1, 1, 3, 1), (2.1, 1)),
+        ((1, 1, 3, 1), (1.1, 1)),
+        ((1, 5, 4, 3), (1.2, 2.3)),
+        ((1, 5, 100, 80), (1.009, 1.01)),
+        ((1, 5, 4, 3, 2), (1.2, 2.3, 1.4)),
+        ((1, 2, 40), (1.05,)),
+        ((2, 3, 90, 70), 1.01),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.uint8], ids=str)
+def test_strict_nearest_selects_torchs_pixels(
+    shape: tuple[int, ...], factors: Any, dtype: torch.dtype
+) -> None:
+    image = torch.arange(math.prod(shape)).remainder(251).reshape(shape).to(dtype)
+    for form in (image, last(image)) if image.dim() > 3 else (image,):
+        for mode in ("nearest", "nearest-exact"):
+            check_strict(lambda: functional.interpolate(form, None, factors, mode))  # noqa: B023
+
+
+@given(data=st.data())
+def test_strict_nearest_selects_torchs_pixels_by_any_factor(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 3))
+    channels = data.draw(st.sampled_from((1, 3, 5)))
+    sizes = data.draw(st.lists(st.integers(1, 40 if rank < 3 else 6), min_size=rank, max_size=rank))
+    factor = st.floats(0.5, 2.5).filter(lambda s: s * min(sizes) >= 1)
+    factors = data.draw(st.lists(factor, min_size=rank, max_size=rank))
+    dtype = data.draw(st.sampled_from((torch.float32, torch.float64)))
+    shape = (1, channels, *sizes)
+    image = torch.arange(math.prod(shape), dtype=dtype).reshape(shape)
+    image = last(image) if rank > 1 and data.draw(st.booleans()) else image
+    theirs = functional.interpolate(image, scale_factor=factors)
+    ours = gridsample.torch_compat.interpolate(image, scale_factor=factors, strict=True)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("strict", [False, True])

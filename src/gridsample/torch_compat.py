@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 try:
     import torch
     from torch import Tensor
@@ -358,7 +360,10 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     torch_call = functools.partial(originals.interpolate, input)
     if not isinstance(input, Tensor) or internals.is_tracing():
         return torch_call(*options)
-    if strict and not torch_resizes(input, mode=options[2], antialias=options[-1]):
+    if strict and not (
+        torch_resizes(input, mode=options[2], antialias=options[-1])
+        and selects_alike(input, scale_factor=options[1], mode=options[2])
+    ):
         return torch_call(*options)
     rounding = "torch" if strict and input.dtype == torch.uint8 else "exact"
     try:
@@ -402,6 +407,19 @@ def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
     if antialias and (mode not in SMOOTHED or image.element_size() < 4):
         return False
     return mode == "area" or mode in RESIZING.get(image.dim(), ())
+
+
+def selects_alike(image: Tensor, scale_factor: Any, mode: Any) -> bool:
+    """Return whether every function of torch selects the pixels that the formula of nearest names.
+
+    Some compute positions in double precision.  Others ignore a factor where the output is as large
+    as the image, or twice as large: which ones depends on the rank, layout, size and device.
+    """
+    if mode not in NEAREST:
+        return True
+    factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,)
+    fractional = any([isinstance(s, (float, np.floating)) and s > 1 and s % 1 for s in factors])
+    return image.dtype != torch.float64 and not (mode == "nearest" and fractional)
 
 
 def in_torch_layout(result: Tensor, image: Tensor, mode: Any) -> Tensor:
