@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gridsample import cv
 
@@ -129,6 +131,20 @@ def test_nearest_rounds_ties_to_even():
     assert result.tolist() == [[0, 0, 2, 2, -7]]
 
 
+@given(
+    st.lists(st.tuples(st.integers(-1, 12), st.integers(0, 31)), min_size=1, max_size=40),
+    st.booleans(),
+)
+def test_nearest_rounds_halves_of_fixed_point_up(positions, along_y):
+    pixels, fractions = np.array(positions).T
+    image = np.arange(1, 12, dtype=np.uint8)[:, None] if along_y else np.arange(1, 12)[None]
+    whole = np.zeros((1, len(pixels), 2), np.int16)
+    whole[..., int(along_y)] = pixels
+    table = (fractions * (32 if along_y else 1)).astype(np.uint16)[None]
+    expected = np.pad(np.arange(1, 12), 2)[pixels + (fractions >= 16) + 2]
+    assert cv.remap(image, whole, table, cv.INTER_NEAREST)[0].tolist() == expected.tolist()
+
+
 def test_forms_of_maps():
     rng = np.random.default_rng(1)
     image = rng.integers(0, 255, (20, 30, 3), np.uint8)
@@ -141,8 +157,10 @@ def test_forms_of_maps():
     part = ((together - floors) * 32).astype(np.uint16)
     fixed = floors.astype(np.int16), part[..., 0] + 32 * part[..., 1]
     assert np.array_equal(cv.remap(image, *fixed, cv.INTER_LINEAR), expected)
+    rounded = np.floor(together + 0.5)
+    nearest = cv.remap(image, rounded[..., 0], rounded[..., 1], cv.INTER_NEAREST)
+    assert np.array_equal(cv.remap(image, *fixed, cv.INTER_NEAREST), nearest)
     floored = cv.remap(image, floors[..., 0], floors[..., 1], cv.INTER_NEAREST)
-    assert np.array_equal(cv.remap(image, *fixed, cv.INTER_NEAREST), floored)
     assert np.array_equal(cv.remap(image, fixed[0], None, cv.INTER_LINEAR), floored)
     rows, columns = np.indices(x.shape, np.float32)
     relative = cv.INTER_LINEAR | cv.WARP_RELATIVE_MAP

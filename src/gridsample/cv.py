@@ -318,10 +318,10 @@ def remap(
             integer parts of x and y, (h, w, 2) int16.
         map2: the y positions, (h, w) floating-point; None if map1 has both; or, for int16, None or
             the fractions, (h, w) uint16 or int16: 32 times that of x plus 1024 times that of y.
-        interpolation: INTER_NEAREST (ties to even), INTER_LINEAR, INTER_CUBIC (Keys, a = -0.75),
-            INTER_LANCZOS4, or INTER_AREA, which is linear but takes the mean over each pixel's
-            footprint where the image shrinks (in OpenCV, it is linear).  With WARP_RELATIVE_MAP,
-            the maps are offsets from the pixel's own position.
+        interpolation: INTER_NEAREST (ties to even; up for int16), INTER_LINEAR, INTER_CUBIC (Keys,
+            a = -0.75), INTER_LANCZOS4, or INTER_AREA, which is linear but takes the mean over each
+            pixel's footprint where the image shrinks (in OpenCV, it is linear).  With
+            WARP_RELATIVE_MAP, the maps are offsets from the pixel's own position.
         dst: an array for the result, (h, w) or (h, w, C), of the image's dtype; None for a new one.
             It is required with BORDER_TRANSPARENT.
         borderMode: the boundary: BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT,
@@ -358,13 +358,13 @@ def remap(
 def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
     """Return the positions x and y, (h, w) each, for maps in one of OpenCV's three forms.
 
-    With ``nearest``, fractions of a pixel are ignored, as in OpenCV for INTER_NEAREST.
+    With ``nearest``, fractions of half a pixel and more are rounded up, as in OpenCV 4.14.
     """
     first, second = as_array(map1, "map1"), None if map2 is None else as_array(map2, "map2")
     second = None if second is not None and second.size == 0 < first.size else second
     pair = first.ndim == 3 and first.shape[2] == 2
     if pair and first.dtype == np.int16:
-        if second is None or nearest:
+        if second is None:
             pixels = first.astype(np.float32, order="C")
             return pixels[..., 0], pixels[..., 1]
         size = first.shape[:2]
@@ -374,6 +374,8 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
                 f"got shape {second.shape} and {second.dtype}"
             )
         grid = positions(first, second.view(np.uint16))
+        if nearest:
+            np.floor(grid + np.float32(0.5), out=grid)  # exact: a fraction has five bits
         return grid[..., 0], grid[..., 1]
     if pair and second is None and first.dtype.kind == "f":
         return first[..., 0], first[..., 1]
