@@ -598,3 +598,239 @@ def queries(feat):
     points = torch.stack([xs, ys], dim=-1).reshape(1, -1, 1, 2)
     return F.grid_sample(feat, points, align_corners=True)
 """
+
+# Volumes, complex steps, exchanged sizes ----------------------------------------------------------
+
+WRONG["a loop over the axes of a volume, without reversal"] = (
+    "GS004",
+    """
+class SpatialTransformer(nn.Module):
+    def __init__(self, size, mode="bilinear"):
+        super().__init__()
+        self.mode = mode
+        vectors = [torch.arange(0, s) for s in size]
+        grids = torch.meshgrid(vectors, indexing="ij")
+        grid = torch.stack(grids)
+        grid = torch.unsqueeze(grid, 0).type(torch.FloatTensor)
+        self.register_buffer("grid", grid)
+
+    def forward(self, src, flow):
+        new_locs = self.grid + flow
+        shape = flow.shape[2:]
+        for i in range(len(shape)):
+            new_locs[:, i, ...] = 2 * (new_locs[:, i, ...] / (shape[i] - 1) - 0.5)
+        new_locs = new_locs.permute(0, 2, 3, 4, 1)
+        return F.grid_sample(src, new_locs, align_corners=True, mode=self.mode)
+""",
+)
+WRONG["a list of lines of any volume"] = (
+    "GS004",
+    """
+def identity(volume):
+    axes = [torch.linspace(-1, 1, n) for n in volume.shape[2:]]
+    grid = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
+    return F.grid_sample(volume, grid[None], align_corners=True)
+""",
+)
+WRONG["lines that a loop appends"] = (
+    "GS004",
+    """
+def identity(volume):
+    axes = []
+    for n in volume.shape[2:]:
+        axes.append(torch.linspace(-1, 1, n))
+    grid = torch.stack(torch.meshgrid(axes, indexing="ij"), dim=-1)
+    return F.grid_sample(volume, grid[None], align_corners=True)
+""",
+)
+WRONG["a complex step in NumPy"] = (
+    "GS001",
+    """
+def identity(image):
+    h, w = image.shape[-2:]
+    y, x = np.mgrid[-1:1:h * 1j, -1:1:w * 1j]
+    grid = torch.from_numpy(np.stack([x, y], -1)[None]).float()
+    return F.grid_sample(image, grid, align_corners=False)
+""",
+)
+WRONG["a complex step, in matrix order"] = (
+    "GS004",
+    """
+def identity(image):
+    grid = np.mgrid[-1:1:512j, -1:1:512j]
+    grid = torch.from_numpy(grid.transpose(1, 2, 0)[None]).float()
+    return F.grid_sample(image, grid, align_corners=True)
+""",
+)
+WRONG["a flow added in place to a mesh by complex steps"] = (
+    "GS005",
+    """
+def warp(image, flow):
+    grid = np.mgrid[-1:1:512j, -1:1:512j]
+    grid[0] += flow[..., 1]
+    grid[1] += flow[..., 0]
+    grid = torch.from_numpy(grid[::-1].transpose(1, 2, 0)[None].copy())
+    return F.grid_sample(image, grid, align_corners=True)
+""",
+)
+WRONG["indices that are changed in place"] = (
+    "GS004",
+    """
+def identity(image):
+    h, w = image.shape[-2:]
+    grid = np.mgrid[0:h, 0:w].astype(np.float32)
+    grid[0] /= (h - 1) / 2
+    grid[1] /= (w - 1) / 2
+    grid -= 1
+    grid = torch.from_numpy(grid.transpose(1, 2, 0)[None])
+    return F.grid_sample(image, grid, align_corners=True)
+""",
+)
+WRONG["width and height exchanged"] = (
+    "GS012",
+    """
+def warp(image, flow):
+    n, c, h, w = image.shape
+    ys, xs = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+    x = 2 * (xs + flow[:, 0]) / (h - 1) - 1
+    y = 2 * (ys + flow[:, 1]) / (w - 1) - 1
+    return F.grid_sample(image, torch.stack((x, y), -1), align_corners=True)
+""",
+)
+WRONG["width and height exchanged in a tensor"] = (
+    "GS012",
+    """
+def warp(image, flow):
+    n, c, h, w = image.shape
+    ys, xs = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+    grid = torch.stack((xs, ys), -1).float()
+    grid = 2 * grid / torch.tensor([h - 1, w - 1]) - 1
+    return F.grid_sample(image, grid[None], align_corners=True)
+""",
+)
+WRONG["both divided by the height"] = (
+    "GS012",
+    """
+def identity(image):
+    h, w = image.shape[-2:]
+    ys, xs = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+    grid = torch.stack((2 * xs / (h - 1) - 1, 2 * ys / (h - 1) - 1), -1)[None]
+    return F.grid_sample(image, grid, align_corners=True)
+""",
+)
+WRONG["sizes of a volume as numbers, exchanged"] = (
+    "GS012",
+    """
+def ident(vol):
+    z, y, x = torch.meshgrid(torch.arange(32), torch.arange(64), torch.arange(96), indexing="ij")
+    g = torch.stack((2 * x / 31 - 1, 2 * y / 63 - 1, 2 * z / 95 - 1), -1)[None]
+    return F.grid_sample(vol, g, align_corners=True)
+""",
+)
+WRONG["our interpolate"] = (
+    "GS007",
+    """
+import gridsample
+def small(image):
+    return gridsample.interpolate(image, scale_factor=0.25, mode="bilinear")
+""",
+)
+WRONG["our interpolate by size"] = (
+    "GS007",
+    """
+import gridsample as gs
+def small(image):
+    return gs.interpolate(image, (image.shape[-2] // 4, image.shape[-1] // 4), mode="lanczos3")
+""",
+)
+WRONG["our interpolate in torch's place"] = (
+    "GS007",
+    """
+from gridsample import torch_compat
+def small(image):
+    return torch_compat.interpolate(image, scale_factor=0.25, mode="bilinear")
+""",
+)
+WRONG["a volume that torch does not antialias"] = (
+    "GS007",
+    """
+def small(vol):
+    return F.interpolate(vol, scale_factor=0.25, mode="trilinear")
+""",
+)
+WRONG["a module that shrinks"] = (
+    "GS007",
+    """
+def small(image):
+    return nn.Upsample(scale_factor=0.25, mode="bilinear")(image)
+""",
+)
+RIGHT["a list of lines, reversed"] = """
+def identity(volume):
+    axes = [torch.linspace(-1, 1, n) for n in volume.shape[2:]]
+    grid = torch.stack(list(reversed(torch.meshgrid(*axes, indexing="ij"))), dim=-1)
+    return F.grid_sample(volume, grid[None], align_corners=True)
+"""
+RIGHT["a loop over a volume that is stacked in reverse"] = """
+def warp(volume, flow):
+    d, h, w = volume.shape[2:]
+    z, y, x = torch.meshgrid(torch.arange(d), torch.arange(h), torch.arange(w), indexing="ij")
+    grid = torch.stack((x, y, z), -1)[None].float() + flow
+    for k in range(3):
+        grid[..., k] = 2 * grid[..., k] / (volume.shape[-1 - k] - 1) - 1
+    return F.grid_sample(volume, grid, align_corners=True)
+"""
+RIGHT["a complex step with corners"] = """
+def identity(image):
+    y, x = np.mgrid[-1:1:512j, -1:1:512j]
+    grid = torch.from_numpy(np.stack([x, y], -1)[None]).float()
+    return F.grid_sample(image, grid, align_corners=True)
+"""
+RIGHT["a mesh in a range, reversed"] = """
+def identity(image):
+    shape = image.shape[-2:]
+    grid = np.mgrid[0:shape[0], 0:shape[1]].astype(float)
+    for k in range(2):
+        grid[k] = 2 * grid[k] / (shape[k] - 1) - 1
+    grid = torch.from_numpy(grid[::-1].copy()).permute(1, 2, 0)[None].float()
+    return F.grid_sample(image, grid, align_corners=True)
+"""
+RIGHT["the larger of two sizes"] = """
+def iso(image):
+    h, w = image.shape[-2:]
+    m = max(h, w)
+    ys, xs = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+    grid = torch.stack((2 * xs / (m - 1) - 1, 2 * ys / (m - 1) - 1), -1)[None]
+    return F.grid_sample(image, grid, align_corners=True)
+"""
+RIGHT["a square mesh"] = """
+def ident(image, n):
+    ys, xs = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
+    g = torch.stack((2 * xs / (n - 1) - 1, 2 * ys / (n - 1) - 1), -1)[None]
+    return F.grid_sample(image, g, align_corners=True)
+"""
+RIGHT["a mean in our interpolate"] = """
+import gridsample
+def small(image):
+    return gridsample.interpolate(image, scale_factor=0.25, mode="area")
+"""
+RIGHT["our interpolate, antialiased"] = """
+import gridsample
+def small(image):
+    return gridsample.interpolate(image, scale_factor=0.25, mode="bilinear", antialias=True)
+"""
+RIGHT["a mesh of any axes, reversed after a loop"] = """
+def warp(volume, flow):
+    shape = volume.shape[2:]
+    axes = [torch.arange(n) for n in shape]
+    grid = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)[None].float() + flow
+    for k in range(len(shape)):
+        grid[..., k] = 2 * grid[..., k] / (shape[k] - 1) - 1
+    return F.grid_sample(volume, grid.flip(-1), align_corners=True)
+"""
+RIGHT["an index without axes"] = """
+def mean(image, grid):
+    coords = np.mgrid[0:3, 0:4]
+    coords[()] = coords[()] + 1
+    return F.grid_sample(image, grid, align_corners=True).mean()[()]
+"""

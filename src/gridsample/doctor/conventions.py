@@ -92,8 +92,16 @@ def shift(convention_name: str, aligned: bool, pixel: float, n: int) -> float:
 # Order --------------------------------------------------------------------------------------------
 
 
-def order_of(grid: Stack) -> str:
-    """Return "xy", "yx", "rows" (x along the rows of the grid) or "" for the order of a stack."""
+def order_of(grid: Value) -> str:
+    """Return the order of a grid's components, or "" if it is not known.
+
+    It is "xy", "yx", "rows" (x along the rows of the grid), or "axes" (that of the array's axes, of
+    which the number is not known).
+    """
+    if isinstance(grid, Number):
+        return "axes" if dim_of(grid) == v.IN_ORDER else ""
+    if not isinstance(grid, Stack) or len(grid.parts) not in (2, 3):
+        return ""
     dims = [dim_of(number) for number in grid.parts]
     sizes = [axis_of_size(number) for number in grid.parts]
     count = len(grid.parts)
@@ -112,6 +120,37 @@ def order_of(grid: Stack) -> str:
         return ""
     words = "".join(v.component_axis(name) for name in grid.names)
     return words if words in ("xy", "yx") else ""
+
+
+def components_over_other_sizes(grid: Stack) -> list[int]:
+    """Return which components of a mesh in the right order have the range of another one."""
+    if order_of(grid) != "xy" or None in [dim_of(number) for number in grid.parts]:
+        return []
+    lines = [
+        next((term for term in number.terms if term[0].is_index), None) if number else None
+        for number in grid.parts
+    ]
+    counts = [line[0].count if line else () for line in lines]
+    found = []
+    for i, (number, line) in enumerate(zip(grid.parts, lines, strict=True)):
+        if number is None or line is None or ends_at_corners(number, line[1], counts[i]):
+            continue
+        others = [count for count in counts if count and count != counts[i]]
+        others += [s.samples for s in number.symbols if s.axis and s.axis != "xyz"[i]]
+        if any(ends_at_corners(number, line[1], n) for n in others):
+            found.append(i)
+    return found
+
+
+def ends_at_corners(number: Number, scale: v.Samples, n: v.Samples) -> bool:
+    """Whether a coordinate with a scale goes from -1 to 1 along an axis of a size."""
+    half = tuple(0.5 * s for s in scale)
+    if v.close(v.product(half, tuple(m - 1 for m in n)), v.ONES):
+        return v.close(number.offset, [-1.0] * v.SAMPLES)
+    if not v.close(v.product(half, n), v.ONES):
+        return False
+    offset = v.product(number.offset, n)
+    return v.close(offset, [1 - m for m in n]) or v.close(offset, [-m for m in n])
 
 
 def dim_of(number: Number | None) -> int | None:

@@ -17,13 +17,15 @@ from gridsample.doctor.operations import (
     binary,
     bind_names,
     cast_method,
+    count_of_steps,
     flipped,
     has_flow,
     index_shape,
     indices,
     is_static,
     item_key,
-    keeps_order,
+    not_first,
+    permuted,
     select,
     split,
     with_half,
@@ -48,6 +50,8 @@ _PRESERVING = """clone contiguous detach repeat expand expand_as unsqueeze squee
     clamp clip requires_grad to type type_as astype float double half bfloat16 view_as permute
     pin_memory share_memory numpy nan_to_num movedim moveaxis"""
 PRESERVING = frozenset(_PRESERVING.split())
+# Those of them that add an axis before the first one, or move it.
+MOVING = frozenset(("expand", "expand_as", "moveaxis", "movedim", "repeat", "unsqueeze"))
 # Methods after which it is not known along which axes the indices of a mesh vary.
 RESHAPING = frozenset(("view", "reshape", "flatten", "transpose", "swapaxes", "t", "ravel"))
 CASTS = {"float": "", "double": "", "half": "float16", "bfloat16": "bfloat16"}
@@ -221,7 +225,7 @@ class Scope:
             return self.names[key]
         if value == DICTIONARY:
             return ABSENT
-        if isinstance(node.value, ast.Attribute) and node.value.attr == "mgrid":
+        if isinstance(node.value, ast.Attribute) and node.value.attr in ("mgrid", "ogrid"):
             return self.mgrid(index)
         if isinstance(value, Shape):
             return index_shape(value, index)
@@ -238,16 +242,30 @@ class Scope:
         return None
 
     def mgrid(self, index: ast.expr) -> Value:
-        """Evaluate ``np.mgrid[0:H, 0:W]``."""
+        """Evaluate ``np.mgrid[0:H, 0:W]`` and ``np.mgrid[-1 : 1 : 512j, -1 : 1 : 512j]``."""
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        components: list[Value] = []
-        for dim, part in enumerate(parts):
-            upper = self.value(part.upper) if isinstance(part, ast.Slice) else None
-            fits = isinstance(part, ast.Slice) and not part.step and as_int(part.lower) in (0, None)
-            if not fits or not isinstance(upper, Number) or not upper.constant:
-                return None
-            components.append(indices(upper, f"mgrid {dim}", dim))
-        return ListValue(tuple(components))
+        lines = [self.line_of_mesh(part, f"mgrid {dim}") for dim, part in enumerate(parts)]
+        if not all(lines):
+            return None
+        components = [line and v.with_dim(line, dim) for dim, line in enumerate(lines)]
+        return Stack(tuple(components), first=True)
+
+    def line_of_mesh(self, part: ast.expr, name: str) -> Number | None:
+        """Evaluate a slice of ``np.mgrid``, which is an arange or a linspace."""
+        if not isinstance(part, ast.Slice):
+            return None
+        start = self.value(part.lower) if part.lower else v.constant(0)
+        stop = self.value(part.upper)
+        if not (isinstance(start, Number) and isinstance(stop, Number)):
+            return None
+        if not (start.constant and stop.constant):
+            return None
+        count = self.value(count_of_steps(part.step))
+        if isinstance(count, Number) and count.constant:
+            return v.linspace(start, stop, count, name)
+        if part.step is not None and as_int(part.step) != 1:
+            return None
+        return v.add(indices(v.add(stop, start, operator.sub), name), start)
 
     def each(self, node: ast.expr, target: ast.expr) -> list[Value]:
         """Return the items of what is iterated over, or a single value that stands for any item."""
@@ -277,7 +295,7 @@ class Scope:
             results.append(self.value(node.elt))
         self.names = outer
         if len(results) == 1 and isinstance(results[0], Number):
-            return results[0]
+            return v.with_dim(results[0], v.EACH)
         return ListValue(tuple(results)) if len(results) > 1 else None
 
     # Calls ----------------------------------------------------------------------------------------
@@ -286,6 +304,8 @@ class Scope:
         """Evaluate a call, and have it checked."""
         arguments = list(self.items(node.args))
         keywords = {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
+        if isinstance(node.func, ast.Call):
+            self.value(node.func)
         known = self.module.known(node.func)
         if known is not None:
             return self.checked_call(node, known, arguments, keywords)
@@ -341,6 +361,8 @@ class Scope:
             arguments_by_name.setdefault("align_corners", None)
         if not self.silent:
             self.file.check(node, function_kind, arguments_by_name, self)
+        if function_kind == "module resize":
+            return self.opaque(node, arguments)
         align = align_flag(arguments_by_name)
         if function_kind == "resize":
             field = v.is_field(ast.unparse(node.args[0] if node.args else node))
@@ -455,11 +477,15 @@ class Scope:
                 return self.names.get(key, arguments[1] if len(arguments) > 1 else ABSENT)
         if name == "append" and isinstance(owner, ListValue) and len(arguments) == 1:
             item = arguments[0]
-            grown = item if self.loops and not owner.items else ListValue((*owner.items, item))
+            grown: Value = ListValue((*owner.items, item))
+            if self.loops and not owner.items:  # it stands for any of them
+                grown = v.map_numbers(item, lambda n: v.with_dim(n, v.EACH)) or item
             self.names[ast.unparse(base)] = grown
             return Const(None)
         if name == "new_tensor":
             return library.evaluate(Call(node, name, arguments, keywords))
+        if name in ("permute", "transpose") and len(node.args) > 2:
+            return permuted(owner, node.args)
         if not isinstance(owner, Number | Stack):
             if name == "flip":
                 return flipped(owner)
@@ -467,15 +493,15 @@ class Scope:
                 return owner
             return self.opaque(node, [owner, *arguments])
         if name in PRESERVING:
-            if name == "permute" and not keeps_order(node.args):
-                return without_dims(owner)
+            if name == "permute":
+                return permuted(owner, node.args)
             if name in CASTS:
                 return with_half(owner, CASTS[name])
             if name in ("to", "type", "astype", "type_as"):
                 return cast_method(owner, [*arguments, keywords.get("dtype")], name)
-            return owner
+            return not_first(owner) if name in MOVING else owner
         if name in RESHAPING:
-            return without_dims(owner)
+            return not_first(without_dims(owner))
         if name == "flip":
             return flipped(owner)
         if name in ("split", "chunk", "unbind"):

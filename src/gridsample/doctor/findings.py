@@ -47,6 +47,7 @@ RULES = {
         Rule("GS009", "align_corners is not given", certain=False),
         Rule("GS010", "option that the target does not support", certain=False),
         Rule("GS011", "grid holds pixels, not normalized coordinates"),
+        Rule("GS012", "coordinate divided by the size of another axis"),
     )
 }
 

@@ -15,6 +15,8 @@ from gridsample.doctor.operations import (
     flipped,
     indices,
     meshgrid,
+    not_first,
+    permuted,
     split,
     stack,
     without_dims,
@@ -91,7 +93,8 @@ def index_arrays(call: Call) -> Value:
     sizes = components_of(call.get(0, "dimensions"))
     if not isinstance(sizes, Stack) or not all(part and part.constant for part in sizes.parts):
         return None
-    return ListValue(tuple(indices(n, f"indices {k}", k) for k, n in enumerate(sizes.parts) if n))
+    components = [indices(n, f"indices {k}", k) for k, n in enumerate(sizes.parts) if n]
+    return Stack(tuple(components), first=True)
 
 
 def create_meshgrid(call: Call) -> Value:
@@ -112,10 +115,12 @@ def create_meshgrid(call: Call) -> Value:
 
 
 def extremum(call: Call) -> Value:
-    """Evaluate max and min of two constants."""
+    """Evaluate max and min of two constants, one of which may be a size."""
     numbers = call.numbers()
     if numbers is None or len(numbers) != 2 or not all(n.constant for n in numbers):
         return UNKNOWN
+    if all(n.symbols for n in numbers) and numbers[0] != numbers[1]:
+        return v.unknown(ast.unparse(call.node), "mixed")  # either of two sizes
     choose = max if call.name.endswith("max") else min
     pairs = zip(numbers[0].offset, numbers[1].offset, strict=True)
     offset = tuple(choose(a, b) for a, b in pairs)
@@ -130,10 +135,16 @@ def of_first(function: Callable[[Value], Value]) -> Callable[[Call], Value]:
 def sequence(call: Call) -> Value:
     """Evaluate list, tuple and reversed."""
     value = call.get(0)
-    is_reversed = call.name == "reversed"
+    if call.name == "reversed":
+        return flipped(value)
     if isinstance(value, ListValue | Shape):
-        return flipped(value) if is_reversed else value
+        return value
     return of_first(components_of)(call)
+
+
+def permutation(call: Call) -> Value:
+    """Evaluate permute and transpose."""
+    return permuted(call.arguments[0], call.node.args[1:]) if call.arguments else UNKNOWN
 
 
 def operation(op: ast.operator) -> Callable[[Call], Value]:
@@ -178,11 +189,17 @@ def named_functions() -> dict[str, Callable[[Call], Value]]:
     add("list tuple reversed", sequence)
     add(  # these change neither values nor the order of components
         """tensor as_tensor Tensor FloatTensor array asarray from_numpy float int float32 float64
-        Variable Parameter clone ascontiguousarray round clamp clip unsqueeze Size new_tensor""",
+        Variable Parameter clone ascontiguousarray round clamp clip Size new_tensor""",
         of_first(components_of),
     )
+    add(
+        "unsqueeze expand_dims moveaxis movedim",
+        of_first(lambda value: not_first(components_of(value))),
+    )
     add("flip flipud fliplr", of_first(flipped))
-    add("rearrange permute transpose reshape repeat", of_first(without_dims))
+    add("rearrange reshape repeat", of_first(lambda value: not_first(without_dims(value))))
+    add("permute transpose", permutation)
+    add("broadcast_arrays broadcast_tensors", lambda call: ListValue(tuple(call.arguments)))
     add("chunk split unbind", of_first(split))
     return functions
 

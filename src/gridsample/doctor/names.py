@@ -27,8 +27,11 @@ KNOWN = {
     "torch.nn.functional.affine_grid": ("affine", ("theta", "size", "align_corners")),
     "torch.nn.functional.interpolate": ("resize", INTERPOLATE),
     "torch.nn.functional.upsample": ("resize", INTERPOLATE[:5]),
+    "torch.nn.Upsample": ("module resize", INTERPOLATE[1:5]),
     "gridsample.grid_sample": ("own sample", SAMPLER),
     "gridsample.affine_grid": ("own affine", ("theta", "size", "align_corners")),
+    "gridsample.interpolate": ("resize", INTERPOLATE),
+    "gridsample.torch_compat.interpolate": ("resize", INTERPOLATE),
     "gridsample.torch_compat.grid_sample": ("own sample", SAMPLER),
     "gridsample.torch_compat.affine_grid": ("own affine", ("theta", "size", "align_corners")),
 }

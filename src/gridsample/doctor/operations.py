@@ -58,9 +58,15 @@ def binary(op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
     return v.unknown(ast.unparse(node), "mixed")
 
 
+def not_first(value: Value) -> Value:
+    """Move the components of an array away from its first axis; other values stay as they are."""
+    return replace(value, first=False) if isinstance(value, Stack) else value
+
+
 def componentwise(op: ast.operator, left: Value, right: Value) -> Value:
     """Evaluate an operation on each component."""
-    count = max(len(operand.parts) for operand in (left, right) if isinstance(operand, Stack))
+    stacks = [operand for operand in (left, right) if isinstance(operand, Stack)]
+    count = max(len(operand.parts) for operand in stacks)
     parts: list[Number | None] = []
     for i in range(count):
         pair = [component_of(operand, i) for operand in (left, right)]
@@ -68,8 +74,8 @@ def componentwise(op: ast.operator, left: Value, right: Value) -> Value:
         if pair[0] is not None and pair[1] is not None:
             result = arithmetic(op, pair[0], pair[1])
         parts.append(result)
-    names = next(operand.names for operand in (left, right) if isinstance(operand, Stack))
-    return Stack(tuple(parts), names)
+    is_first = any([operand.first for operand in stacks])
+    return Stack(tuple(parts), stacks[0].names, is_first)
 
 
 def component_of(value: Value, i: int) -> Number | None:
@@ -130,12 +136,12 @@ def align_flag(options: dict[str, Value]) -> Flag:
 
 def meshgrid(arguments: list[Value], keywords: dict[str | None, Value], full: str) -> Value:
     """Evaluate meshgrid: its results vary along known axes."""
+    indexing = keywords.get("indexing", Const("ij" if full.startswith("torch") else "xy"))
     lines = arguments
     if len(arguments) == 1 and isinstance(arguments[0], ListValue):
         lines = list(arguments[0].items)
     elif len(arguments) == 1 and isinstance(arguments[0], Number):
-        return without_dims(arguments[0])  # one of each axis, in a list
-    indexing = keywords.get("indexing", Const("ij" if full.startswith("torch") else "xy"))
+        return mesh_of_any(arguments[0], indexing)
     if not isinstance(indexing, Const):
         return ListValue(tuple(map(without_dims, lines)))
     dims = list(range(len(lines)))
@@ -147,9 +153,20 @@ def meshgrid(arguments: list[Value], keywords: dict[str | None, Value], full: st
     return ListValue(tuple(components))
 
 
+def mesh_of_any(line: Number, indexing: Value) -> Number:
+    """Evaluate meshgrid for a number that stands for the lines along all axes, in a list."""
+    stands_for_all = all(variable.dim == v.EACH for variable, _ in line.terms)
+    in_order = stands_for_all and indexing == Const("ij")
+    return v.with_dim(line, v.IN_ORDER if in_order else None)
+
+
 def stack(components: Value, node: ast.Call) -> Value:
     """Evaluate stack and cat of components."""
-    if isinstance(components, Stack | Number):
+    axis = argument(node, "dim", 1) or argument(node, "axis", 1) or ast.Constant(0)
+    is_first = as_int(axis) == 0 and ast.unparse(node.func).rpartition(".")[2] != "dstack"
+    if isinstance(components, Stack):
+        return replace(components, first=is_first)
+    if isinstance(components, Number):
         return components
     if not isinstance(components, ListValue) or not 2 <= len(components.items) <= 3:
         return None
@@ -158,9 +175,8 @@ def stack(components: Value, node: ast.Call) -> Value:
     names: tuple[str, ...] = ()
     if node.args and isinstance(node.args[0], ast.Tuple | ast.List):
         names = tuple(root_name(element) for element in node.args[0].elts)
-    return Stack(
-        tuple(item if isinstance(item, Number) else None for item in components.items), names
-    )
+    parts = tuple([item if isinstance(item, Number) else None for item in components.items])
+    return Stack(parts, names, is_first)
 
 
 def root_name(node: ast.expr) -> str:
@@ -208,7 +224,8 @@ def reversed_shape(shape: Shape) -> ListValue:
 
 def select(value: Number | Stack, index: ast.expr, node: ast.Subscript) -> Value:
     """Return a component of an array, its components reversed, or the array itself."""
-    position = component_index(index)
+    is_first = isinstance(value, Stack) and value.first
+    position = first_index(index) if is_first else component_index(index)
     if position is not None:
         if isinstance(value, Stack):
             is_known = -len(value.parts) <= position < len(value.parts)
@@ -217,8 +234,10 @@ def select(value: Number | Stack, index: ast.expr, node: ast.Subscript) -> Value
             return v.unknown(ast.unparse(node))
         return rename(value, f"[{position}]")
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    if any(is_reversal(part) for part in parts):
+    if any(is_reversal(part) for part in parts[: 1 if is_first else None]):
         return flipped(value)
+    if parts and isinstance(parts[0], ast.Constant | ast.Attribute):  # None, which adds an axis
+        value = replace(value, first=False) if isinstance(value, Stack) else value
     others = [part for part in parts[1:] if not keeps_axis(part)]
     in_loop = len(others) == 1 and isinstance(others[0], ast.Name) and keeps_axis(parts[0])
     if in_loop and isinstance(value, Number):
@@ -238,7 +257,7 @@ def flipped(value: Value) -> Value:
     if isinstance(value, Shape):
         return reversed_shape(value)
     if isinstance(value, Stack):
-        return Stack(value.parts[::-1], value.names[::-1])
+        return replace(value, parts=value.parts[::-1], names=value.names[::-1])
     if isinstance(value, ListValue):
         return ListValue(value.items[::-1])
     return without_dims(value)
@@ -282,6 +301,36 @@ def cast_method(value: Value, arguments: Sequence[Value], name: str) -> Value:
 # Syntax -------------------------------------------------------------------------------------------
 
 
+def count_of_steps(node: ast.expr | None) -> ast.expr | None:
+    """Return the number of points that the step of a slice of ``np.mgrid`` is, such as ``w * 1j``.
+
+    >>> ast.unparse(count_of_steps(ast.parse("complex(0, w)", mode="eval").body))
+    'w'
+    """
+    match node:
+        case ast.Constant(value=complex() as step):
+            return ast.Constant(step.imag)
+        case ast.BinOp(op=ast.Mult(), left=count, right=ast.Constant(value=complex() as unit)) if (
+            unit == 1j
+        ):
+            return count
+        case ast.BinOp(op=ast.Mult(), left=ast.Constant(value=complex() as unit), right=count) if (
+            unit == 1j
+        ):
+            return count
+        case ast.Call(func=ast.Name(id="complex"), args=[ast.Constant(value=0), count]):
+            return count
+    return None
+
+
+def argument(node: ast.Call, name: str, position: int) -> ast.expr | None:
+    """Return an argument of a call by its name or its position."""
+    for keyword in node.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    return node.args[position] if position < len(node.args) else None
+
+
 def as_int(node: ast.expr | None) -> int | None:
     """Return the integer that an expression is, or None."""
     match node:
@@ -310,6 +359,12 @@ def component_index(index: ast.expr) -> int | None:
     return result
 
 
+def first_index(index: ast.expr) -> int | None:
+    """Return which component ``[0]`` or ``[0, :, :]`` is of those on the first axis, or None."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return as_int(parts[0]) if parts and all(map(keeps_axis, parts[1:])) else None
+
+
 def keeps_axis(node: ast.expr) -> bool:
     """Whether an index keeps its axis, or adds one: ``:``, ``...``, ``None``."""
     match node:
@@ -330,6 +385,11 @@ def is_reversal(node: ast.expr) -> bool:
         axes = [as_int(element) for element in node.elts]
         return axes in ([1, 0], [2, 1, 0])
     return False
+
+
+def permuted(value: Value, arguments: Sequence[ast.expr]) -> Value:
+    """Evaluate permute, and NumPy's transpose."""
+    return not_first(value if keeps_order(arguments) else without_dims(value))
 
 
 def keeps_order(arguments: Sequence[ast.expr]) -> bool:

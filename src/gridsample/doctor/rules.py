@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from gridsample.doctor import values as v
 from gridsample.doctor.conventions import (
+    components_over_other_sizes,
     convention,
     covers,
     dim_of,
@@ -21,7 +22,7 @@ from gridsample.doctor.conventions import (
 from gridsample.doctor.evaluator import Scope
 from gridsample.doctor.findings import Finding
 from gridsample.doctor.names import Module
-from gridsample.doctor.operations import align_flag, as_int, root_name
+from gridsample.doctor.operations import align_flag, argument, as_int, root_name
 from gridsample.doctor.values import Const, Flag, ListValue, Number, Stack, Value
 
 # The formulas that belong to the values of align_corners, for a position p in pixels.
@@ -30,6 +31,10 @@ BOTH_FORMULAS = f"True for a grid of {CORNERS}, False for {EDGES}"
 DEFAULT_USED = "torch warns, and uses False (True before 1.3): a difference of 0.5 px at the edges"
 # The rules on what a grid was divided by.
 CONVENTION_RULES = ("GS001", "GS002", "GS003")
+# The modes of interpolate that do not interpolate between pixels, or antialias by themselves.
+UNSMOOTHED = ("nearest", "nearest-exact", "label", "area", "gaussian")
+# How many pixels a sample reads along an axis.
+TAPS: dict[str, int | str] = {"linear": 2, "bilinear": 2, "trilinear": 2, "cubic": 4, "bicubic": 4}
 # The largest rounding error of a coordinate near 1, by dtype.
 ROUNDING = {"float16": 2.0**-12, "bfloat16": 2.0**-9}
 
@@ -64,7 +69,7 @@ class Rules:
     ) -> None:
         """Check a call."""
         self.calls.add(location_of(node))
-        if function_kind == "resize":
+        if function_kind.endswith("resize"):
             self.check_resize(node, arguments)
             return
         align = align_flag(arguments)
@@ -220,23 +225,41 @@ class Rules:
 
     def check_order(self, node: ast.Call, grid: Value) -> bool:
         """Find grids whose first component is y."""
-        if not isinstance(grid, Stack) or len(grid.parts) not in (2, 3):
-            return False
         order = order_of(grid)
-        if order not in ("yx", "rows"):
-            return False
         call = ast.unparse(node.func)
-        if order == "rows":
+        if order == "rows" and isinstance(grid, Stack):
             message = (
                 "the first component varies along the rows of the grid: the result is transposed"
             )
-            fix = "torch.meshgrid(..., indexing='ij') gives (y, x): torch.stack((x, y), -1)"
-        else:
+            fix = f"grid.swapaxes(-{len(grid.parts) + 1}, -2), or meshgrid(..., indexing='xy')"
+        elif order == "axes":
+            message = f"{call} takes (x, y, z), and the grid holds the axes in the array's order"
+            fix = "grid.flip(-1)"
+        elif order == "yx" and isinstance(grid, Stack):
             message = f"{call} takes (x, y), x along the width, and the grid holds (y, x)"
             fix = f"grid.flip(-1){', or stack the components in (x, y) order' * bool(grid.names)}"
             if not known_order(grid):  # only the sizes say it
                 fix += "; or, if the first component is x, divide it by the width"
+        else:
+            return self.check_divisors(node, grid)
         return self.add(node, "GS004", f"{message} (shifts of up to the whole image)", fix)
+
+    def check_divisors(self, node: ast.Call, grid: Value) -> bool:
+        """Find components of a mesh that are divided by the size of another axis."""
+        if not isinstance(grid, Stack):
+            return False
+        swapped = components_over_other_sizes(grid)
+        if not swapped:
+            return False
+        names = " and ".join("xyz"[i] for i in swapped)
+        message = (
+            f"{names}: divided by the size of another axis, so that the grid does not end where "
+            "the image does, unless the image is square"
+        )
+        fix = "2 * x / (width - 1) - 1, 2 * y / (height - 1) - 1"
+        if convention(grid.parts[swapped[0]] or v.constant(0), "") in ("edges", "steps", "indices"):
+            fix = "(2 * x + 1) / width - 1, (2 * y + 1) / height - 1"
+        return self.add(node, "GS012", message, fix)
 
     def check_shrinking(self, node: ast.Call, parts: list[Number], owner: str) -> None:
         """Find grids of the whole image that have less than half of its points."""
@@ -254,17 +277,19 @@ class Rules:
     def add_shrinking(self, node: ast.Call, factor: float) -> None:
         """Add the finding that an image shrinks by a factor."""
         mode = argument(node, "mode", 3)
-        taps = 4 if isinstance(mode, ast.Constant) and mode.value == "bicubic" else 2
+        taps = TAPS.get(str(mode.value), "few") if isinstance(mode, ast.Constant) else "few"
         apart = f"{1 / factor:.3g}"
         apart = "more than 2" if apart == "2" else apart
         message = (
             f"output pixels are {apart} input pixels apart, and each reads {taps} along "
             "an axis: details alias"
         )
-        is_gridsample = ast.unparse(node.func).startswith("gridsample")
+        name = self.module.qualify(node.func)
+        smooths = isinstance(mode, ast.Constant) and mode.value in ("bilinear", "bicubic")
         fix = with_keyword(node, "antialias", True)
-        if not is_gridsample and "interpolate" not in fix:
-            fix = "gridsample.grid_sample(..., antialias=True)"
+        if not (name.startswith("gridsample") or (name.endswith("interpolate") and smooths)):
+            function = "grid_sample" if "grid_sample" in name else "interpolate"
+            fix = f"gridsample.{function}(..., antialias=True)"
         self.add(node, "GS007", message, fix)
 
     def check_conventions(
@@ -318,7 +343,7 @@ class Rules:
     def check_resize(self, node: ast.Call, arguments: dict[str, Value]) -> None:
         """Find resizing to less than half without antialiasing."""
         mode = arguments.get("mode", Const("nearest"))
-        if not isinstance(mode, Const) or mode.value not in ("bilinear", "bicubic"):
+        if not isinstance(mode, Const) or mode.value is None or mode.value in UNSMOOTHED:
             return
         if "antialias" in arguments and arguments["antialias"] != Const(False):
             return
@@ -384,14 +409,6 @@ def is_passed_on(node: ast.Call, scope: Scope) -> bool:
 
 
 # Syntax -------------------------------------------------------------------------------------------
-
-
-def argument(node: ast.Call, name: str, position: int) -> ast.expr | None:
-    """Return an argument of a call by its name or its position."""
-    for keyword in node.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    return node.args[position] if position < len(node.args) else None
 
 
 def location_of(node: ast.Call) -> Location:

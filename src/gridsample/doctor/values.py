@@ -44,6 +44,11 @@ class Symbol:
         return tuple(100.0 + seed % 9001 for seed in seeds)
 
 
+# The dim of an array that stands for the lines along all axes of an image, which a list holds, and
+# of one that stands for the components of their mesh, which are in the order of the axes.
+EACH, IN_ORDER = -1, -2
+
+
 @dataclass(frozen=True)
 class Variable:
     """An array that is not known, such as the indices of pixels.
@@ -54,7 +59,8 @@ class Variable:
             the result of an unknown function, "mixed" for anything of unknown units, else "".
         name: identifies it within a function.
         count: the length of an arange or a linspace.
-        dim: the axis of a mesh along which it varies, or None if it is not known.
+        dim: the axis of a mesh along which it varies; `EACH` or `IN_ORDER` for an array that stands
+            for any of several; or None if it is not known.
         align: the align_corners of affine_grid, as a `Flag`.
         location: the line and the column of the call of affine_grid.
     """
@@ -124,15 +130,18 @@ class Number:
 
 @dataclass(frozen=True)
 class Stack:
-    """An array whose last or channel axis holds known components.
+    """An array one of whose axes holds known components.
 
     Attributes:
         parts: the components.
         names: the names of the components where they are stacked.
+        first: whether that is the first axis, as of ``np.mgrid``; else it is the last or the
+            channel axis.
     """
 
     parts: tuple[Number | None, ...]
     names: tuple[str, ...] = ()
+    first: bool = False
 
 
 @dataclass(frozen=True)

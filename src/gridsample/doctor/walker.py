@@ -15,6 +15,7 @@ from gridsample.doctor.operations import (
     as_int,
     binary,
     component_index,
+    first_index,
     item_key,
     keeps_axis,
     select,
@@ -256,13 +257,14 @@ class Walker:
         count = self.axes_of_loop(node)
         if count and isinstance(node.target, ast.Name):
             for n in range(count):
-                body = [ReplaceName(node.target.id, n).visit(deepcopy(part)) for part in node.body]
-                self.statements(body)
+                self.statements(with_number(node.body, node.target.id, n))
             return
         self.scope.loops += 1
-        for item in self.scope.each(node.iter, node.target):
+        items = self.scope.each(node.iter, node.target)
+        counter = counter_of(node) if len(items) > 1 else ""
+        for n, item in enumerate(items):
             self.bind(node.target, item, node.iter)
-            self.statements(node.body)
+            self.statements(with_number(node.body, counter, n) if counter else node.body)
         self.scope.loops -= 1
         self.statements(node.orelse)
 
@@ -356,26 +358,47 @@ class Walker:
             items = (*before.items[:item], value, *before.items[item + 1 :])
             self.scope.names[name] = ListValue(items)
             return
-        position = component_index(target.slice)
+        is_first = isinstance(before, Stack) and before.first
+        position = first_index(target.slice) if is_first else component_index(target.slice)
         if position is not None and position >= 0 and isinstance(before, Number | Stack):
             count = max(2, position + 1, len(before.parts) if isinstance(before, Stack) else 0)
             parts: list[Number | None] = []
             for i in range(count):
-                old = select(before, index_of(i), target)
+                old = select(before, ast.Constant(i) if is_first else index_of(i), target)
                 parts.append(old if isinstance(old, Number) else None)
             parts[position] = value if isinstance(value, Number) else None
             names = list(before.names if isinstance(before, Stack) else ())
             names += [""] * (count - len(names))
             if isinstance(source, ast.Name):
                 names[position] = source.id
-            self.scope.names[name] = Stack(tuple(parts), tuple(names))
+            self.scope.names[name] = Stack(tuple(parts), tuple(names), is_first)
             return
-        entries = target.slice.elts if isinstance(target.slice, ast.Tuple) else []
+        entries = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
         others = [part for part in entries[1:] if not keeps_axis(part)]
         if len(others) == 1 and isinstance(others[0], ast.Name) and isinstance(value, Number):
             self.scope.names[name] = value  # for each component in a loop
-        elif any(isinstance(part, ast.Slice) for part in others):
+        elif (
+            any(isinstance(part, ast.Slice) for part in others)
+            or any(as_int(part) is not None for part in entries[:1])
+            or (self.scope.loops and isinstance(target.slice, ast.Name))
+        ):  # a part of it that is not known
             self.scope.names[name] = v.unknown(f"{name}@{target.lineno}", "mixed")
+
+
+def counter_of(node: ast.For | ast.AsyncFor) -> str:
+    """Return the name of i in ``for i, item in enumerate(items)``, or ""."""
+    match node:
+        case ast.For(
+            iter=ast.Call(func=ast.Name(id="enumerate"), args=[_]),
+            target=ast.Tuple(elts=[ast.Name(id=name), _]),
+        ):
+            return name
+    return ""
+
+
+def with_number(body: Sequence[ast.stmt], name: str, number: int) -> list[ast.stmt]:
+    """Replace a name by a number in statements."""
+    return [ReplaceName(name, number).visit(deepcopy(part)) for part in body]
 
 
 class ReplaceName(ast.NodeTransformer):
@@ -477,7 +500,8 @@ def merged_value(first: Value, second: Value, name: str) -> Value:
         mesh_outline(first) and mesh_outline(first) == mesh_outline(second)
     ):
         return second
-    return v.unknown(name, "mixed")
+    line = without_dims(first)
+    return line if line and line == without_dims(second) else v.unknown(name, "mixed")
 
 
 def mesh_outline(value: Value) -> object:
