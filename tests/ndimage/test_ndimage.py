@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gridsample import ndimage
 from gridsample.chunked import strips
-from gridsample.ndimage import arrays
+from gridsample.ndimage import arrays, positions
 
 scipy_ndimage = pytest.importorskip("scipy.ndimage")
 
@@ -585,3 +587,40 @@ def test_scipys_own_tests_pass_with_our_functions(tmp_path):
     )
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
     assert " passed" in run.stdout and " failed" not in run.stdout
+
+
+@given(data=st.data())
+def test_few_points_of_a_large_image_are_as_if_all_of_it_were_converted(data) -> None:
+    rank = data.draw(st.integers(1, 3))
+    shape = tuple(data.draw(st.integers(1, {1: 200, 2: 30, 3: 12}[rank])) for _ in range(rank))
+    dtype = data.draw(st.sampled_from(("u1", "i2", "f2", ">f8", ">f4", "?", "u8", "c8")))
+    image = (np.random.default_rng(0).random(shape) * 200 - (dtype[0] in "i>") * 90).astype(dtype)
+    place = st.one_of(st.floats(-3, 33), st.integers(-6, 60).map(lambda n: n / 2), st.floats())
+    points = data.draw(st.lists(st.tuples(*[place] * rank), min_size=1, max_size=4))
+    options = {
+        "output": data.draw(st.sampled_from((None, *([] if dtype == "c8" else ["f8", "f4"])))),
+        "order": data.draw(st.integers(0, 1)),
+        "mode": data.draw(st.sampled_from(MODES)),
+        "cval": data.draw(st.sampled_from((0, 3, 300, -1.5))),
+    }
+    places = np.array(points).T
+    result = ndimage.map_coordinates(image, places, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(positions, "is_sparse", lambda *sizes: False)
+        expected = ndimage.map_coordinates(image, places, **options)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", ">f8"])
+def test_few_points_do_not_convert_the_whole_image(tmp_path, dtype: str) -> None:
+    path = tmp_path / "image"
+    image = np.memmap(path, dtype, "w+", shape=(4000, 3000))
+    image[1000:1002, 500:502] = [[1, 2], [3, 4]]
+    matrix, offset = np.array([[0.0, 1.0], [1.0, 0.0]]), (1000.5, 500.5)
+    tracemalloc.start()
+    sampled = ndimage.map_coordinates(image, [[1000.5, 3e3], [500.5, 2e3]], np.float64, order=1)
+    mapped = ndimage.affine_transform(image, matrix, offset, (1, 1), np.float64, order=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (sampled.tolist(), mapped.tolist()) == ([2.5, 0.0], [[2.5]])
+    assert peak < image.size

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import gridsample.skimage as ours
+from gridsample.skimage import warping
 
 theirs = pytest.importorskip("skimage.transform")
 
@@ -323,3 +324,48 @@ def test_resizing_a_volume_needs_little_memory():
     assert peak < 1.2 * result.nbytes
     part = theirs.resize(volume, (200, 200, 200), **options)
     np.testing.assert_allclose(result, part, rtol=0, atol=1e-5)
+
+
+def few_places(kind):
+    """A map of each type that `warp` takes, to 2 x 3 points."""
+    matrix = np.array([[4.0, 0.5, -3], [0.3, 5.0, 2], [0, 0, 1]])
+    homography = matrix + np.array([[0], [0], [1]]) * (0.01, 0.02, 0)
+    coordinates = np.array([[[-0.5, 3.25, 9], [22.5, 4, 30]], [[1, 2.5, 30.5], [2, 3, 4]]])
+    return {
+        "affine": matrix,
+        "projective": homography,
+        "function": lambda xy: xy * 3.25 - 0.5,
+        "coordinates": coordinates,
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["affine", "projective", "function", "coordinates"])
+@pytest.mark.parametrize("mode", MODES)
+def test_few_points_of_integers_are_as_if_all_pixels_were_converted(kind, mode, monkeypatch):
+    image = np.tile(IMAGES["int16"], (3, 3))
+    for order in (1, 3):
+        options = {"output_shape": (2, 3), "order": order, "mode": mode, "cval": 0.3}
+        result = ours.warp(image, few_places(kind), **options)
+        monkeypatch.setattr(warping, "is_sparse", lambda *sizes: False)
+        expected = ours.warp(image, few_places(kind), **options)
+        monkeypatch.undo()
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-14)
+        theirs_result = theirs.warp(image, few_places(kind), **options)
+        np.testing.assert_allclose(result, theirs_result, rtol=0, atol=1e-10)
+
+
+def test_few_points_of_integers_do_not_convert_the_whole_image():
+    image = np.zeros((4000, 3000), np.uint8)
+    image[2, 1:3] = 102, 204
+    tracemalloc.start()
+    results = [
+        ours.warp(image, place, output_shape=(1, 1), preserve_range=True)
+        for place in (
+            np.array([[1, 0, 1.5], [0, 1, 2], [0, 0, 1]]),
+            lambda xy: np.add(xy, (1.5, 2)),
+        )
+    ]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [result.tolist() for result in results] == [[[153]]] * 2
+    assert peak < image.size

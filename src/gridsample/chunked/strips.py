@@ -10,8 +10,8 @@ n ** D.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -67,6 +67,96 @@ def sample(
             strip[0, ..., rank - 1 - k] = x
         sample_at_pixels(image[np.newaxis], strip, out=out[np.newaxis, first:last], **options)
     return out
+
+
+class Neighbourhoods(NamedTuple):
+    """The pixels around points, in place of the image that they are from.
+
+    Attributes:
+        pixels: (points, taps along each axis, C), of the image's dtype.
+        positions: the positions in them, along each axis, slowest axis first.
+    """
+
+    pixels: np.ndarray[Any, Any]
+    positions: list[np.ndarray[Any, Any]]
+
+
+def is_sparse(pixels: int, points: int, taps: int, rank: int) -> bool:
+    """Whether reading the pixels around points costs less than converting all pixels of an image.
+
+    ``taps`` is how many pixels along each of the ``rank`` axes a point reads.
+    """
+    return bool(4 * points * taps**rank <= pixels)
+
+
+def sample_sparsely(
+    image: Any,
+    positions: Positions,
+    shape: Sequence[int],
+    taps: int,
+    convert: Callable[[Any], Any],
+    **options: Any,
+) -> Any:
+    """Sample an image (*spatial, C) of which only the pixels around each position are converted.
+
+    Args:
+        image: an array in host memory.
+        positions: a function that returns positions in pixels; see `Positions`.
+        shape: the output's shape without channels.
+        taps: how many pixels along an axis a point reads, an even number.
+        convert: a function that converts pixels to the dtype in which they are sampled.
+        options: options of `gridsample.grid_sample`.
+
+    Returns:
+        (*shape, C), or None if a position outside reads pixels that are not around it.
+    """
+    rows, rest = shape[0], tuple(shape[1:])
+    height = max(1, POINTS // max(1, math.prod(rest)))
+    options |= {"coords": "pixel", "channel_axis": -1}
+    parts = []
+    for first in range(0, rows, height):
+        last = min(first + height, rows)
+        lines = [
+            np.broadcast_to(np.asarray(x, np.float64), (last - first, *rest)).ravel()
+            for x in positions(first, last)
+        ]
+        sizes = image.shape[: len(lines)]
+        if not all([stays_near(x, n, taps, options) for x, n in zip(lines, sizes, strict=True)]):
+            return None
+        around = neighbourhoods(image, lines, taps)
+        grid = np.stack(around.positions[::-1], -1)[:, np.newaxis]
+        values = sample_at_pixels(convert(around.pixels), grid, **options)
+        parts.append(values.reshape(last - first, *rest, image.shape[-1]))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def stays_near(x: np.ndarray[Any, Any], n: int, taps: int, options: Mapping[str, Any]) -> bool:
+    """Whether all pixels that are read at positions along an axis of n pixels are around them."""
+    boundary = options["padding_mode"]
+    if boundary in ("constant", "border") or not options.get("extrapolate", True) or n <= taps:
+        return True
+    if boundary == "wrap":
+        return bool(((x >= taps // 2 - 1) & (x < n - taps // 2)).all())
+    return bool(((x >= -1) & (x < n)).all())
+
+
+def neighbourhoods(
+    image: np.ndarray[Any, Any], positions: Sequence[np.ndarray[Any, Any]], taps: int
+) -> Neighbourhoods:
+    """Read the pixels around positions (P) along each axis; near an edge, those next to the edge.
+
+    A position relative to the first of its pixels is exact, because that is a whole number.
+    """
+    index, relative = [], []
+    for axis, x in enumerate(positions):
+        n = image.shape[axis]
+        count = min(taps, n)
+        first = np.fmin(np.fmax(np.floor(x) - (taps // 2 - 1), 0), n - count)  # 0 if it is NaN
+        relative.append(x - first)
+        pixels = first.astype(np.int64)[:, np.newaxis] + np.arange(count)
+        shape = [count if k == axis else 1 for k in range(len(positions))]
+        index.append(pixels.reshape(len(x), *shape))
+    return Neighbourhoods(image[tuple(index)], relative)
 
 
 def as_grid_view(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:

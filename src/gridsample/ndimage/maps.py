@@ -11,7 +11,7 @@ from gridsample.backends import backend_of
 from gridsample.chunked.strips import Positions
 from gridsample.ndimage.arrays import as_like
 from gridsample.ndimage.modes import Spline
-from gridsample.ndimage.positions import any_tie, transform
+from gridsample.ndimage.positions import any_tie, is_sparse_for, transform
 from gridsample.ndimage.prefilter import prepared
 from gridsample.ops.affine import sample_under_maps
 
@@ -30,6 +30,7 @@ def transform_affine(
         theta = theta_of(matrix, offset, spline)
     finite = theta is not None and bool(np.isfinite(theta).all())
     fused = finite and 0 not in image.shape and 0 not in shape
+    fused = fused and not is_sparse_for(image, rank, shape, spline)
     if not fused or spline.has_ties:
         positions = linear_positions(matrix, offset, shape)
         if not fused or any_tie(positions, shape, image.shape[:rank], spline):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import POINTS, Positions, sample
+from gridsample.chunked.strips import POINTS, Positions, is_sparse, sample, sample_sparsely
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -24,7 +24,7 @@ from gridsample.ndimage.arrays import (
     store,
 )
 from gridsample.ndimage.modes import Spline, is_tie, spline_of
-from gridsample.ndimage.prefilter import in_working_type, prepared
+from gridsample.ndimage.prefilter import in_working_type, prepared, working_type
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
 from gridsample.ops.sampling import sample_at_pixels
 
@@ -211,18 +211,36 @@ def transform(
         raise RuntimeError(f"input is empty, with shape {image.shape[:rank]}, and has no edge")
     if 0 in image.shape[:rank] or 0 in shape:
         return constant((*shape, image.shape[-1]), spline, image)
-    source = prepared(image, range(rank), spline)
+    sizes = [n + 2 * spline.pad for n in image.shape[:rank]]
 
     def sampled_positions(first: int, last: int) -> list[Any]:
-        lines = zip(positions(first, last), source.shape, strict=False)
+        lines = zip(positions(first, last), sizes, strict=True)
         if finite and not (spline.mode.fold or spline.has_ties):
             return [spline.padded(x) for x, _ in lines]
         return [spline.sampled_positions(backend.xp, x, n) for x, n in lines]
 
+    if is_sparse_for(image, rank, shape, spline):
+        options = {**spline.options, **spline.outside}
+        dtype = working_type(image, spline, False)
+        values = sample_sparsely(
+            image, sampled_positions, shape, 2, lambda pixels: pixels.astype(dtype), **options
+        )
+        if values is not None:
+            return values
+    source = prepared(image, range(rank), spline)
     direct = isinstance(out, np.ndarray) and out.dtype == source.dtype and out.dtype.isnative
     if direct and out.flags.writeable and not np.may_share_memory(out, source):
         return sample(source, sampled_positions, shape, out, **spline.options, **spline.outside)
     return sample(source, sampled_positions, shape, **spline.options, **spline.outside)
+
+
+def is_sparse_for(image: Any, rank: int, shape: Sequence[int], spline: Spline) -> bool:
+    """Whether an image (*spatial, C) is converted to be sampled, and is large beside the output."""
+    if spline.order > 1 or not backend_of(image=image).is_host:
+        return False
+    pixels = math.prod(image.shape[:rank])
+    sparse = is_sparse(pixels, math.prod(shape), 2, rank)
+    return sparse and working_type(image, spline, False) != image.dtype
 
 
 def transform_whole(
@@ -245,7 +263,8 @@ def transform_whole(
     """
     unchanged = backend_of(image=image).is_host and not spline.mode.fold and finite
     empty = 0 in image.shape or 0 in shape
-    if not unchanged or empty or any_tie(positions, shape, image.shape, spline):
+    sparse = is_sparse_for(image[..., np.newaxis], image.ndim, shape, spline)
+    if not unchanged or empty or sparse or any_tie(positions, shape, image.shape, spline):
         return transform_plain(image, positions, shape, spline, output)
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]

@@ -130,14 +130,20 @@ def in_working_type(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
     result ``keeps_dtype``, that of the image, single precision is converted only when it is read.
     """
     backend = backend_of(image=image)
-    is_summed = kind_of_dtype(image) == "i" and (spline.order > 0 or not spline.suits(image))
     if not backend.is_host:
+        is_summed = kind_of_dtype(image) == "i" and (spline.order > 0 or not spline.suits(image))
         return backend.astype(image, backend.type("float64")) if is_summed else image
-    if spline.order == 0 and not is_summed:
-        return image.astype(np.float32) if image.dtype == np.float16 else image
-    if keeps_dtype and spline.order == 1 and image.dtype in (np.float32, np.complex64):
-        return image
-    return image.astype(np.complex128 if image.dtype.kind == "c" else np.float64, copy=False)
+    return image.astype(working_type(image, spline, keeps_dtype), copy=False)
+
+
+def working_type(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
+    """The dtype in which an array in host memory is sampled; see `in_working_type`."""
+    dtype = image.dtype
+    if spline.order == 0 and (dtype.kind in "fc" or spline.suits(image)):
+        return np.dtype(np.float32) if dtype == np.float16 else dtype
+    if keeps_dtype and spline.order == 1 and dtype in (np.float32, np.complex64):
+        return dtype
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
 
 
 def padded(image: Any, axes: Sequence[int], spline: Spline) -> Any:

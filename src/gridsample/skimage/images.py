@@ -142,6 +142,13 @@ def clip_range(image: Array, values: Array, mode: str, cval: float) -> Array:
     return values
 
 
+def extremes(image: Array) -> Array:
+    """An array of the smallest and the largest pixel, if they are integers; other images as is."""
+    if not backend_of(image=image).is_host or image.dtype.kind not in "biu":
+        return image
+    return np.array([image.min(), image.max()])
+
+
 def limits(backend: Backend, image: Array) -> tuple[float, float]:
     """The smallest and the largest number of an image that are not NaN; NaN if there is none."""
     if backend.is_host:

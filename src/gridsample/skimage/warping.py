@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import sample
+from gridsample.chunked.strips import Positions, is_sparse, sample, sample_sparsely
+from gridsample.definitions.checks import as_array
 from gridsample.ndimage.arrays import as_like, as_numbers, as_real, new_output, store
-from gridsample.ndimage.modes import spline_of
+from gridsample.ndimage.modes import Spline, spline_of
 from gridsample.ndimage.positions import map_coordinates, transform
 from gridsample.ops.affine import affine_sample
 from gridsample.skimage.images import (
@@ -25,12 +27,39 @@ from gridsample.skimage.images import (
     check_cval,
     check_order,
     clip_range,
+    extremes,
     find_mode,
 )
 
 # The orders for which scikit-image samples under a matrix without SciPy, and the methods that it
 # uses: its cubic is not a spline.
 METHODS = {1: "linear", 3: "catmull-rom"}
+
+
+class Sampling(NamedTuple):
+    """How an image is sampled.
+
+    Attributes:
+        order: the order of the interpolation.
+        boundary: what is outside.
+        cval: the value outside.
+        convert: converts pixels to the dtype in which they are sampled.
+    """
+
+    order: int
+    boundary: Mode
+    cval: float
+    convert: Callable[[Any], Any]
+
+    @property
+    def spline(self) -> Spline:
+        """The options of `gridsample.ndimage`."""
+        return spline_of(self.order, self.boundary.ndimage, self.cval, True)
+
+
+def unchanged(image: Array) -> Array:
+    """Return an image whose pixels need no conversion."""
+    return image
 
 
 def warp(
@@ -96,8 +125,9 @@ def warp(
         raise ValueError(f"Cannot warp empty image with dimensions {tuple(source.shape)}")
     order = check_order(source, order)
     boundary = find_mode(mode)
-    if order > 0:
-        source = as_float(source, preserve_range)
+    convert = functools.partial(as_float, preserve_range=preserve_range) if order > 0 else unchanged
+    if not backend_of(image=image).is_host:
+        source = convert(source)
     shape = (
         tuple(source.shape) if output_shape is None else as_integers(output_shape, "output_shape")
     )
@@ -107,9 +137,10 @@ def warp(
             "of a bug in scikit-image's own; order 1 or 3 is recommended instead",
             stacklevel=2,
         )
-    result = warp_by_map(source, inverse_map, map_args, shape, order, boundary, cval)
+    sampling = Sampling(order, boundary, cval, convert)
+    result = warp_by_map(source, inverse_map, map_args, shape, sampling)
     if clip and order > 0:  # otherwise, every pixel is one of the image's
-        result = clip_range(source, result, mode, cval)
+        result = clip_range(convert(extremes(source)), result, mode, cval)
     return backend_of(image=image).restore(result, image)
 
 
@@ -118,19 +149,18 @@ def warp_by_map(
     inverse_map: Any,
     map_args: dict[str, Any] | None,
     shape: tuple[int, ...],
-    order: int,
-    boundary: Mode,
-    cval: float,
+    sampling: Sampling,
 ) -> Array:
-    """Sample an image under a map of any type; see `warp`."""
+    """Sample an image, which is not converted yet, under a map of any type; see `warp`."""
+    order, boundary, cval, convert = sampling
     matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
     if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
         options: dict[str, Any] = {"mode": METHODS[order], "padding_mode": boundary.boundary}
         if boundary.boundary == "constant":
             options["fill_value"] = cval
-        return sample_under_matrix(source, matrix, shape[:2], options)
+        return sample_under_matrix(source, matrix, shape[:2], options, convert)
     if matrix is None and not callable(inverse_map):
-        return map_coordinates(source, inverse_map, order=order, mode=boundary.ndimage, cval=cval)
+        return at_coordinates(source, inverse_map, sampling)
     if not flat:
         raise ValueError(
             "Only 2-D images (grayscale or color) are supported if inverse_map is a function or a "
@@ -141,12 +171,12 @@ def warp_by_map(
     if matrix is not None and order == 0 and not map_args and keeps_ties(matrix, boundary):
         check_channels(source, shape)
         options = spline_of(order, boundary.ndimage, cval, True).options
-        return sample_under_matrix(source, matrix, shape[:2], options)
+        return sample_under_matrix(source, matrix, shape[:2], options, convert)
     if matrix is None or map_args:
         positions = map_pixels(source, inverse_map, map_args or {}, shape)
     else:
         positions = map_pixels(source, lambda xy: apply_homography(matrix, xy), {}, shape)
-    return at_positions(source, positions, shape, order, boundary.ndimage, cval)
+    return at_positions(source, positions, shape, sampling)
 
 
 def rotate(
@@ -283,23 +313,66 @@ def map_pixels(
 
 
 def at_positions(
-    image: Array,
-    positions: Sequence[Any],
-    shape: tuple[int, ...],
-    order: int,
-    mode: str,
-    cval: float,
+    image: Array, positions: Sequence[Any], shape: tuple[int, ...], sampling: Sampling
 ) -> Array:
     """Sample (rows, columns) or (rows, columns, channels) at positions along rows and columns."""
     check_channels(image, shape)
     if image.ndim == 2:
-        xp = backend_of(image=image).xp
-        return map_coordinates(image, xp.stack(list(positions)), order=order, mode=mode, cval=cval)
-    spline = spline_of(order, mode, cval, True)
+        return at_coordinates(image, backend_of(image=image).xp.stack(list(positions)), sampling)
+    spline = sampling.spline
+    if sampling.order == 1:
+        sparse = sparsely(image, rows_of(positions), shape[:2], spline.options, sampling.convert)
+        if sparse is not None:
+            return sparse
+    image = sampling.convert(image)
     shape = (*shape[:2], image.shape[2])
     result = new_output(None, image, shape)
-    values = transform(image, lambda a, b: [x[a:b] for x in positions], shape[:2], spline, result)
+    values = transform(image, rows_of(positions), shape[:2], spline, result)
     return values if values is result else store(values, result)
+
+
+def at_coordinates(image: Array, coordinates: Any, sampling: Sampling) -> Array:
+    """Sample an image of any rank at coordinates (rank, *out)."""
+    if backend_of(image=image, coordinates=coordinates).is_host and sampling.order == 1:
+        places = as_array(coordinates, "inverse_map")
+        if places.dtype.kind in "iuf" and places.ndim > 1 and len(places) == image.ndim:
+            options, shape = sampling.spline.options, places.shape[1:]
+            values = sparsely(image, rows_of(places), shape, options, sampling.convert)
+            if values is not None:
+                return values
+    order, boundary, cval, convert = sampling
+    return map_coordinates(
+        convert(image), coordinates, order=order, mode=boundary.ndimage, cval=cval
+    )
+
+
+def rows_of(positions: Any) -> Positions:
+    """Take rows of arrays of positions."""
+    return lambda first, last: [x[first:last] for x in positions]
+
+
+def sparsely(
+    image: Array,
+    positions: Positions,
+    shape: tuple[int, ...],
+    options: dict[str, Any],
+    convert: Callable[[Any], Any],
+) -> Array | None:
+    """Sample an image that has to be converted, if that is many pixels for few points.
+
+    Otherwise, the result is None, and also for a rank or an image that needs more than this.
+    """
+    channels = image.ndim - len(positions(0, 0))
+    rank = image.ndim - channels
+    taps = 4 if options["mode"] == "catmull-rom" else 2
+    points, pixels = math.prod(shape), math.prod(image.shape[:rank])
+    if not (backend_of(image=image).is_host and image.dtype.kind in "biu" and 1 <= rank <= 3):
+        return None
+    if not (points and is_sparse(pixels, points, taps, rank)):
+        return None
+    planes = image if channels else image[..., np.newaxis]
+    values = sample_sparsely(planes, positions, shape, taps, convert, **options)
+    return values if values is None or channels else values[..., 0]
 
 
 def check_channels(image: Array, shape: tuple[int, ...]) -> None:
@@ -324,14 +397,23 @@ def keeps_ties(matrix: Any, boundary: Mode) -> bool:
 
 
 def sample_under_matrix(
-    image: Array, matrix: Any, shape: tuple[int, ...], options: dict[str, Any]
+    image: Array,
+    matrix: Any,
+    shape: tuple[int, ...],
+    options: dict[str, Any],
+    convert: Callable[[Any], Any],
 ) -> Array:
     """Sample (rows, columns) or (rows, columns, channels) under a matrix.
 
-    ``options`` are those of `grid_sample`.
+    ``options`` are those of `grid_sample`; ``convert`` converts pixels to their dtype.
     """
     backend = backend_of(image=image)
     matrix = as_real_numbers(matrix, image)
+    if options["mode"] in METHODS.values():
+        values = sparsely(image, projected(matrix, shape), shape, options, convert)
+        if values is not None:
+            return values
+    image = convert(image)
     pixels = image[..., None] if image.ndim == 2 else image
     sampled = projective(pixels, matrix, shape, options)
     if options["mode"] == "linear" and backend.is_host and np.isnan(image.min()):
@@ -355,6 +437,11 @@ def projective(
         return affine_sample(
             pixels[None], matrix[None, :2], size, coords="pixel", channel_axis=-1, **options
         )[0]
+    return sample(pixels, projected(matrix, shape), shape, **options)
+
+
+def projected(matrix: Any, shape: tuple[int, ...]) -> Positions:
+    """Compute the positions to which a matrix (3, 3) maps rows of output pixels."""
     xp, columns = backend_of(matrix=matrix).xp, as_like(np.arange(shape[1]), matrix)
 
     def positions(first: int, last: int) -> list[Any]:
@@ -363,4 +450,4 @@ def projective(
         w = without_zeros(xp, w)
         return [y / w, x / w]
 
-    return sample(pixels, positions, shape, **options)
+    return positions
