@@ -12,6 +12,7 @@ import pytest
 import zarr
 
 from gridsample.io.image import FileError
+from gridsample.io.resuming import resumable
 from gridsample.io.stores import (
     ChunkReader,
     Traffic,
@@ -19,7 +20,6 @@ from gridsample.io.stores import (
     files_of,
     fill,
     morton,
-    resumable,
 )
 
 

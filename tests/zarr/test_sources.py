@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from zarr.storage import MemoryStore
+from zarr.storage import MemoryStore, ZipStore
 
 import gridsample.zarr
 from gridsample.io.image import FileError
@@ -88,7 +89,7 @@ def test_outputs_may_be_stores_and_addresses_and_are_continued(
     with pytest.raises(KeyError, match="stopped"):
         gridsample.zarr.warp(source, output, TURN, threads=1, progress=stop, **options)
     if kind != "file":
-        with pytest.raises(FileError, match="not empty"):
+        with pytest.raises(FileError, match="unfinished result of another command"):
             gridsample.zarr.warp(source, output, TURN, padding_mode="wrap", **options)
     traffic = gridsample.zarr.warp(source, output, TURN, **options)
     assert traffic.done_before >= 7 and traffic.done + traffic.done_before == 20
@@ -99,6 +100,91 @@ def test_outputs_may_be_stores_and_addresses_and_are_continued(
         gridsample.zarr.warp(source, output, TURN, **options)
     gridsample.zarr.pyramid(source, output, levels=2, overwrite=True)
     assert [array.shape for array in read_multiscale(output).arrays] == [(30, 41), (15, 21)]
+
+
+@pytest.mark.parametrize("kind", ["folder", "store", "zip", "memory", "file", "http"])
+@pytest.mark.parametrize("output_kind", ["folder", "store"])
+def test_a_source_that_has_changed_is_not_continued(
+    image: np.ndarray[Any, Any], tmp_path: Path, address: str, kind: str, output_kind: str
+) -> None:
+    """Pixels of the earlier source are not mixed with those of the present one."""
+    source: Any = {
+        "folder": tmp_path / "in",
+        "store": MemoryStore(),
+        "zip": tmp_path / "in.zip",
+        "memory": f"memory://{tmp_path}/changing",
+        "file": f"file://{tmp_path}/in",
+        "http": f"{address}/in",
+    }[kind]
+    output: Any = tmp_path / "out" if output_kind == "folder" else MemoryStore()
+
+    def write(pixels: np.ndarray[Any, Any]) -> None:
+        if kind == "zip":
+            source.unlink(missing_ok=True)
+            with ZipStore(source, mode="w") as store:
+                zarr.create_array(store, data=pixels, chunks=(8, 10))
+        elif kind in ("file", "http"):
+            zarr.create_array(str(tmp_path / "in"), data=pixels, chunks=(8, 10), overwrite=True)
+            times = (0, 1e9 + 10 * pixels[0, 0])  # servers tell seconds, and of the metadata only
+            os.utime(tmp_path / "in/zarr.json", times)
+        else:
+            store = store_of(source, read_only=False)
+            zarr.create_array(store, data=pixels, chunks=(8, 10), overwrite=True)
+
+    def stop(share: float) -> None:
+        if share > 0.3:
+            raise KeyError("stopped")
+
+    def warp(**options: Any) -> gridsample.zarr.Traffic:
+        stored = ZipStore(source, mode="r") if kind == "zip" else source
+        return gridsample.zarr.warp(stored, output, np.eye(3), threads=1, **options)
+
+    write(image)
+    with pytest.raises(KeyError, match="stopped"):
+        warp(progress=stop)
+    write(image + 1)
+    with pytest.raises(FileError, match="has changed since"):
+        warp()
+    assert warp(overwrite=True).done_before == 0
+    result = zarr.open_group(store_of(output), mode="r")["0"][...]
+    np.testing.assert_array_equal(result, image + 1)
+
+
+def test_a_chunk_that_is_rewritten_is_a_change(image: np.ndarray[Any, Any], tmp_path: Path) -> None:
+    array = zarr.create_array(str(tmp_path / "in"), data=image, chunks=(8, 10))
+
+    def stop(share: float) -> None:
+        raise KeyError("stopped")
+
+    with pytest.raises(KeyError, match="stopped"):
+        gridsample.zarr.resize(tmp_path / "in", tmp_path / "out", (30, 41), progress=stop)
+    array[20:, 30:] = 0
+    with pytest.raises(FileError, match="has changed since"):
+        gridsample.zarr.resize(tmp_path / "in", tmp_path / "out", (30, 41))
+
+
+@pytest.mark.parametrize("kind", ["folder", "store"])
+def test_an_unfinished_output_without_results_blocks_no_call(
+    image: np.ndarray[Any, Any], tmp_path: Path, kind: str
+) -> None:
+    """A call that fails before its first chunk leaves no folder; one that is killed may."""
+    array = zarr.create_array(str(tmp_path / "in"), data=image, chunks=(8, 10))
+    output: Any = tmp_path / "out" if kind == "folder" else MemoryStore()
+    chunk = tmp_path / "in" / array.metadata.encode_chunk_key((0, 0))
+    content = chunk.read_bytes()
+    chunk.write_bytes(b"damaged")
+    with pytest.raises(FileError, match="cannot read the chunk"):
+        gridsample.zarr.warp(tmp_path / "in", output, threads=1)
+    if kind == "folder":
+        assert [each.name for each in tmp_path.iterdir()] == ["in"]
+        killed = tmp_path / ".out.unfinished/store/0"
+        killed.mkdir(parents=True)
+        (killed / "zarr.json").write_text("{}", encoding="utf-8")
+        (killed.parents[1] / "recipe.json").write_text("{}", encoding="utf-8")
+    chunk.write_bytes(content)
+    gridsample.zarr.warp(tmp_path / "in", output, padding_mode="wrap")
+    result = zarr.open_group(store_of(output), mode="r")["0"][...]
+    np.testing.assert_array_equal(result, image)
 
 
 def test_addresses_are_read_by_fsspec(

@@ -242,6 +242,21 @@ def test_rotated_voxels_are_written_as_rfc5(tmp_path: Path) -> None:
         ({"voxels": turned(2), "layout": Layout(zarr_format=2)}, FileError, "rotated or sheared"),
         ({"layout": Layout((2, 2), (4, 4), 2)}, FileError, "shards need Zarr version 3"),
         ({"threads": 0}, ValueError, "threads must be at least 1"),
+        ({"fill_value": [1.0, 2.0]}, ValueError, "fill_value must be one number"),
+        ({"align_corner": True}, TypeError, "align_corner"),
+        *(
+            ({name: value}, TypeError, f"unexpected keyword argument '{name}'")
+            for name, value in [
+                ("real", np.float32),
+                ("coords", "pixel"),
+                ("lines", ()),
+                ("channel_axis", -1),
+                ("align_corners", True),
+                ("return_mask", True),
+                ("return_weight", True),
+                ("weights", None),
+            ]
+        ),
     ],
 )
 def test_errors_come_before_anything_is_written(

@@ -1,23 +1,18 @@
-"""Zarr stores: reads that are counted and cached, and writes that can be resumed.
+"""Zarr stores: reads that are counted and cached, and arrays that are filled file by file.
 
-Output is written to a hidden folder beside its path, and moved there when it is complete.  Each
-chunk, or shard where there are some, is a file that Zarr writes under another name and then
+Each chunk, or shard where there are some, is a file that Zarr writes under another name and then
 renames.  So a file that exists is complete, whatever ended the process, and the store itself says
-what has been done.
+what has been done; see `gridsample.io.resuming`.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import os
-import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,8 +23,6 @@ from numpy.typing import NDArray
 from gridsample.io.image import FileError, as_file_error, require
 
 Region = tuple[slice, ...]
-# The attribute of a store's root that contains the recipe of an unfinished output.
-UNFINISHED = "gridsample-unfinished"
 METADATA = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 CACHE_BYTES = 1 << 30
 """The bytes of decoded chunks that a source keeps, at most."""
@@ -181,70 +174,6 @@ def region_of_chunk(index: Sequence[int], chunk: Sequence[int], shape: Sequence[
 # Writing ------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iterator[Path]:
-    """Provide a folder for a store, which becomes ``path`` at the end of the block.
-
-    If the block raises, or the process ends, the folder remains, and is provided again to a call
-    with the same recipe.
-
-    Args:
-        path: where the complete store will be.
-        recipe: everything that determines the content, as JSON.
-        overwrite: whether to replace ``path``, and an unfinished store of another recipe.
-
-    Raises:
-        FileError: the path exists, has no parent folder, or another recipe's result is unfinished.
-    """
-    if not path.parent.is_dir():
-        raise FileError(f"cannot write {path.name}: there is no folder {path.parent}")
-    if path.exists() and not overwrite:
-        raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
-    path = path.resolve()
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.mkdir(exist_ok=True)
-    with lock_folder(unfinished):
-        store = prepare_folder(unfinished, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
-        yield store
-        if path.exists():
-            shutil.rmtree(unfinished / "replaced", ignore_errors=True)
-            os.replace(path, unfinished / "replaced")
-        os.replace(store, path)
-        shutil.rmtree(unfinished)
-
-
-@contextmanager
-def resumable_store(store: Any, recipe: Mapping[str, Any], *, overwrite: bool) -> Iterator[None]:
-    """Prepare a Zarr store for an output, which is complete after the block.
-
-    An attribute of its root contains the recipe until the output is complete.  A store is expected
-    to write an object at once, or to leave the previous one.
-
-    Args:
-        store: the store, which may be written to.
-        recipe: everything that determines the content, as JSON.
-        overwrite: whether to replace what is in the store.
-
-    Raises:
-        FileError: something else is in the store.
-    """
-    zarr, recipe_text = require("zarr", "zarr"), json.dumps(recipe, sort_keys=True)
-    zarr_format = recipe["layout"]["zarr_format"]
-    try:
-        group = zarr.open_group(store, mode="r+")
-        is_same_recipe = group.attrs.get(UNFINISHED) == recipe_text
-    except (FileNotFoundError, ValueError, zarr.errors.NodeNotFoundError):
-        group, is_same_recipe = None, not keys_of(store, "")
-    if not is_same_recipe and not overwrite:
-        raise FileError(f"{store} is not empty; --force replaces it (in Python, overwrite=True)")
-    if group is None or not is_same_recipe:
-        group = zarr.open_group(store, mode="w", zarr_format=zarr_format)
-    group.attrs[UNFINISHED] = recipe_text
-    yield
-    attributes = zarr.open_group(store, mode="r+").attrs
-    del attributes[UNFINISHED]
-
-
 def keys_of(store: Any, prefix: str) -> set[str]:
     """Return the keys of a Zarr store that begin with a prefix."""
     sync = require("zarr.core.sync", "zarr").sync
@@ -254,49 +183,6 @@ def keys_of(store: Any, prefix: str) -> set[str]:
 
     keys: set[str] = sync(listed())
     return keys
-
-
-def prepare_folder(folder: Path, recipe: str, overwrite: bool) -> Path:
-    """Return the store in a hidden folder, with what an earlier run of the recipe wrote."""
-    store, recipe_file = folder / "store", folder / "recipe.json"
-    previous_recipe = recipe_file.read_text(encoding="utf-8") if recipe_file.exists() else None
-    if store.exists() and previous_recipe != recipe:
-        if not overwrite:
-            raise FileError(
-                f"{folder} is the unfinished result of another command; finish that, or discard it "
-                "by --force (in Python, overwrite=True)"
-            )
-        shutil.rmtree(store)
-    store.mkdir(exist_ok=True)
-    for partial_file in store.rglob("*.partial"):
-        partial_file.unlink()
-    draft = recipe_file.with_suffix(".draft")
-    draft.write_text(recipe, encoding="utf-8")
-    os.replace(draft, recipe_file)
-    return store
-
-
-@contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing to a folder; the system unlocks it when this one ends.
-
-    Raises:
-        FileError: another process is writing to it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise FileError(f"another process is writing to {folder}") from None
-    else:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def files_of(array: Any) -> Iterator[tuple[str, Region]]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from gridsample._version import __version__
 from gridsample.definitions.checks import check_threads
 from gridsample.io.image import require
-from gridsample.io.omezarr import MARKERS, Multiscale, check_shards, create_array, read_multiscale
+from gridsample.io.omezarr import Multiscale, check_shards, create_array, read_multiscale
+from gridsample.io.resuming import describe_source, resumable, resumable_store
 from gridsample.io.stores import (
     Region,
     Traffic,
@@ -23,8 +24,6 @@ from gridsample.io.stores import (
     counting_store,
     fill,
     is_address,
-    resumable,
-    resumable_store,
     store_of,
 )
 
@@ -195,7 +194,10 @@ class Job:
         """
         image, traffic = self.image, self.traffic
         full_recipe = {**recipe, "version": __version__, "shapes": shapes}
-        full_recipe |= {"layout": self.layout._asdict(), "source": identity(image)}
+        full_recipe |= {
+            "layout": self.layout._asdict(),
+            "source": describe_source(image.source, self.array),
+        }
         full_recipe["axes"] = [dict(axis) for axis in image.axes]
         with self.store(full_recipe) as target:
             store, dtype = counting_store(target, traffic, read_only=False), self.array.dtype
@@ -226,16 +228,6 @@ class Job:
     def name(self) -> str:
         """The name of an image that has none of its own."""
         return Path(str(self.path)).stem
-
-
-def identity(image: Multiscale) -> list[Any]:
-    """Describe an input by its place and date, so that a call continues for the same one only."""
-    array = image.arrays[0]
-    if is_address(image.source) or not isinstance(image.source, (str, Path)):
-        return [str(image.source), array.path, array.shape, str(array.dtype)]
-    folder = Path(image.source, array.path)
-    times = [(folder / name).stat().st_mtime_ns for name in MARKERS if (folder / name).exists()]
-    return [str(folder.resolve()), array.shape, str(array.dtype), times]
 
 
 def planes_of(array: NDArray[Any], spatial: Sequence[int]) -> NDArray[Any]:

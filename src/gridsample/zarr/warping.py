@@ -26,8 +26,9 @@ from gridsample.chunked.regions import (
     sampling_of,
     sum_type,
 )
-from gridsample.chunked.splines import lines_of
+from gridsample.chunked.splines import fill_of, lines_of
 from gridsample.chunked.windows import Window
+from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.methods import Mode
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import (
@@ -59,12 +60,18 @@ def warp(
     like: Any = None,
     transform: Sequence[Any] = (),
     voxels: Any = None,
+    fill_value: Any = 0,
+    extrapolate: bool | str = True,
+    prefilter: bool = True,
+    antialias: bool = False,
+    max_samples: int = MAX_SAMPLES,
+    missing: str = "propagate",
+    min_weight: float = 0.0,
     axes: str | None = None,
     layout: Layout = AS_INPUT,
     threads: int | None = None,
     overwrite: bool = False,
     progress: Progress = lambda share: None,
-    **options: Any,
 ) -> Traffic:
     """Sample an image of a Zarr store at new positions, and write the result to another store.
 
@@ -95,13 +102,13 @@ def warp(
             `gridsample.io.rfc5.read_transformations` returns.
         voxels: (D + 1, D + 1), from the output's pixels to the source's pixels at the same place in
             the world, for the metadata of the output; None for the identity.
+        fill_value: the value outside, as in `grid_sample`; one number for all channels.
+        extrapolate, prefilter, antialias, max_samples, missing, min_weight: as in `grid_sample`.
         axes: the names of the source's axes, such as "cyx"; None for those in its metadata.
         layout: chunks, shards and Zarr version of the output.
         threads: how many chunks are computed at a time; None for one per core.
         overwrite: whether to replace the output if it exists.
         progress: called with the share of the work that is done, up to 1.0.
-        options: ``fill_value``, ``extrapolate``, ``antialias``, ``max_samples``, ``missing`` and
-            ``prefilter`` of `grid_sample`.
 
     Returns:
         What was read and written.
@@ -124,15 +131,28 @@ def warp(
     job = Job.of(source, output, axes, layout, threads, overwrite, progress)
     pixel_map = pixel_map_of(job.image, matrix, size, like, transform, voxels)
     check_voxels(pixel_map.affine, job.layout.zarr_format)
-    options |= {"mode": mode, "padding_mode": padding_mode, "threads": 1}
+    if np.size(fill_value) != 1:
+        raise ValueError(f"fill_value must be one number for Zarr stores, got {fill_value!r}")
+    options: dict[str, Any] = {
+        "mode": mode,
+        "padding_mode": padding_mode,
+        "fill_value": fill_value,
+        "extrapolate": extrapolate,
+        "prefilter": prefilter,
+        "antialias": antialias,
+        "max_samples": max_samples,
+        "missing": missing,
+        "min_weight": min_weight,
+        "threads": 1,
+    }
     call = call_of(job, pixel_map, options)
     steps = [describe_step(step) for step in pixel_map.steps]
     recipe = {"command": "warp", "affine": pixel_map.affine.tolist(), "steps": steps}
     recipe["options"] = repr(sorted(options.items()))
     with job.output([job.shape(pixel_map.size)], recipe) as out:
         reader = ChunkReader(job.array)
-        dtype, fill = reader.dtype, options.get("fill_value", 0)
-        lines = lines_of(call, job.spatial, fill if np.isfinite(fill) else 0)
+        dtype = reader.dtype
+        lines = lines_of(call, job.spatial, fill_of(call, dtype, 1, 0))
         if lines:
             wide = sum_type(dtype, wide=True)
             reader = ChunkReader(Coefficients(reader, lines, wide))
