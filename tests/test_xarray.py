@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
 import xarray
+from hypothesis import strategies as st
 
 import gridsample
 import gridsample.xarray
@@ -115,6 +117,87 @@ def test_curvilinear_coordinates_are_inverted(chunks: Any) -> None:
     np.testing.assert_allclose(regular.values, expected, rtol=0, atol=1e-6)
     far = gridsample.xarray.resample(image, {"lat": [0.0], "lon": [0.0]})
     assert np.isnan(far.values).all()
+
+
+def grid_of(values: Any, **coordinates: Any) -> xarray.DataArray:
+    dims = ("y", "x") if values.ndim == 2 else ("z", "y", "x")
+    return xarray.DataArray(
+        values, dims=dims, coords={name: (dims, array) for name, array in coordinates.items()}
+    )
+
+
+def ring(turns: float, count: int = 120) -> xarray.DataArray:
+    """The distance from a centre, on a polar grid."""
+    radius, angle = np.meshgrid(np.arange(5.0, 13), np.linspace(0, turns, count), indexing="ij")
+    angle = 2 * np.pi * angle
+    return grid_of(radius, x1=radius * np.cos(angle), y1=radius * np.sin(angle))
+
+
+@pytest.mark.parametrize("turns", [0.3, 0.6, 0.95, 1.0])
+def test_strongly_curved_coordinates_are_inverted(turns: float) -> None:
+    """Every target inside has a value, and none outside."""
+    line = np.linspace(-14, 14, 41)
+    result = gridsample.xarray.resample(ring(turns), {"x1": line, "y1": line})
+    x, y = np.meshgrid(line, line, indexing="ij")
+    radius, angle = np.hypot(x, y), np.arctan2(y, x) / (2 * np.pi) % 1
+    between = (angle > 0.001) & (angle < turns - 0.001)
+    inside = (radius > 5.05) & (radius < 11.95) & between
+    outside = (radius < 4.95) | (radius > 12.05) | (~between & (angle - turns > 0.01))
+    assert inside.sum() > 100 and outside.sum() > 100
+    np.testing.assert_allclose(result.values[inside], radius[inside], rtol=0, atol=0.01)
+    assert np.isnan(result.values[outside]).all()
+
+
+def test_volumes_with_curvilinear_coordinates() -> None:
+    z, y, x = np.meshgrid(*map(np.arange, (7, 9, 8)), indexing="ij")
+    a, b, c = z + 0.2 * np.sin(y), 2 * y - 0.3 * z, 0.5 * x + 0.1 * y * z
+    image = grid_of(a + 2 * b - c, a=a, b=b, c=c)
+    like = {"a": [2.0, 3.5], "b": [5.0, 7.25], "c": [3.0, 4.0]}
+    result = gridsample.xarray.resample(image, like)
+    expected = np.add.outer(np.add.outer(like["a"], 2 * np.array(like["b"])), -np.array(like["c"]))
+    np.testing.assert_allclose(result.values, expected, rtol=0, atol=1e-8)
+
+
+Y, X = np.meshgrid(np.arange(41.0), np.arange(30.0), indexing="ij")
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        grid_of(Y, lat=abs(Y - 20), lon=X),
+        grid_of(Y, lat=Y, lon=(X * 12 + 100 + 180) % 360 - 180),  # a jump
+        grid_of(Y, lat=Y, lon=0 * X + 3),
+        ring(1.5),  # one turn above the other
+        ring(2.0, 30),
+    ],
+)
+def test_coordinates_that_fold_are_an_error(image: xarray.DataArray) -> None:
+    like = {name: [3.25, 8.5] for name in image.coords}
+    with pytest.raises(ValueError, match=r"fold|overlap"):
+        gridsample.xarray.resample(image, like)
+
+
+@hypothesis.given(st.integers(0, 10**6), st.floats(0, 3))
+def test_positions_are_right_or_an_error(seed: int, bend: float) -> None:
+    """Points on an image have the coordinates of one position, or there is an error."""
+    rng = np.random.default_rng(seed)
+    y, x = np.meshgrid(*(np.arange(n) for n in rng.integers(2, 20, 2)), indexing="ij")
+    matrix, waves = rng.normal(size=(2, 2)), rng.normal(size=(2, 3))
+    lat, lon = (
+        a * y + b * x + bend * np.sin(p * y + q * x + r)
+        for (a, b), (p, q, r) in zip(matrix, waves, strict=True)
+    )
+    points = rng.random((1, 12, 2)) * [x.max(), y.max()]
+    both = gridsample.grid_sample(np.stack([lat, lon])[np.newaxis], points, coords="pixel")[0]
+    like = {name: xarray.DataArray(both[k], dims="t") for k, name in enumerate(("lat", "lon"))}
+    image = grid_of(x + 1j * y, lat=lat, lon=lon)
+    try:
+        result = gridsample.xarray.resample(image, like)
+    except ValueError as error:
+        assert "fold" in str(error) or "overlap" in str(error)
+        return
+    np.testing.assert_allclose(result.values, points[0] @ [1, 1j], rtol=0, atol=1e-4)
+    hypothesis.event("resampled")
 
 
 def test_resampling_onto_curvilinear_coordinates() -> None:
