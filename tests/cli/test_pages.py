@@ -121,7 +121,7 @@ def test_rotated_planar_and_palette_pages_are_read_in_full():
         np.moveaxis(planes, 0, -1),
         np.moveaxis(colormap >> 8, 0, -1)[indices],
         np.rot90(indices, -1),
-        indices <= 99,
+        indices > 99,
     ]
     with tifffile.TiffFile("out.tif") as file:
         assert file.pages[2].tags.get(274) is None

@@ -238,9 +238,9 @@ def test_tiff_planes_and_pages(tmp_path):
 
 
 def test_tiff_grey_scales_and_palettes(tmp_path):
-    bits = pixels((7, 5), "bool")
-    image = tiff(tmp_path, bits, photometric="miniswhite")
-    np.testing.assert_array_equal(image.array[..., 0], ~bits)
+    ink = pixels((7, 5), "uint8")
+    image = tiff(tmp_path, ink, photometric="miniswhite")
+    np.testing.assert_array_equal(image.array[..., 0], 255 - ink)
     io.write(image, tmp_path / "again.tif")
     np.testing.assert_array_equal(io.read(tmp_path / "again.tif").array, image.array)
 
@@ -249,6 +249,23 @@ def test_tiff_grey_scales_and_palettes(tmp_path):
     colormap = palette.astype(np.uint16) * 257
     image = tiff(tmp_path, indices, photometric="palette", colormap=colormap)
     np.testing.assert_array_equal(image.array, np.moveaxis(palette[:, indices], 0, -1))
+
+
+@pytest.mark.parametrize("photometric", [None, "miniswhite", "minisblack"])
+def test_masks_in_tiff_files_keep_their_bits(tmp_path, photometric):
+    """tifffile writes bool arrays with zero for white, and reads their bits."""
+    mask = pixels((7, 5), "bool")
+    image = tiff(tmp_path, mask, photometric=photometric)
+    np.testing.assert_array_equal(image.array[..., 0], mask)
+    io.write(image, tmp_path / "again.tif")
+    io.write(image, tmp_path / "again.npy")
+    for again in (tifffile.imread(tmp_path / "again.tif"), np.load(tmp_path / "again.npy")):
+        np.testing.assert_array_equal(again, mask)
+    with tifffile.TiffFile(tmp_path / "again.tif") as file:
+        assert file.pages[0].photometric.name.lower() == (photometric or "miniswhite")
+    io.write(image, tmp_path / "again.png")  # which looks the same
+    is_white = mask if photometric == "minisblack" else ~mask
+    np.testing.assert_array_equal(io.read(tmp_path / "again.png").array[..., 0], is_white)
 
 
 def test_tiff_channels_keep_their_meaning(tmp_path):

@@ -22,7 +22,9 @@ Reading does more than copying values in these cases:
 - An array with three axes is `(H, W, C)` if the last has length 1 to 4, otherwise `(D, H, W)`.
 - The pages of a TIFF file are separate images, or with `volume` the slices of one volume.
 - A palette is converted to RGB, or to RGBA if it has transparency. CMYK and YCbCr are converted to
-  RGB. An image in which zero means white is inverted.
+  RGB. An image of unsigned integers in which zero means white is inverted. The bits of a bool image
+  are kept, as they may be a mask; written as a picture, an image in which zero means white is
+  inverted.
 - A picture with an EXIF orientation is turned upright, as in OpenCV and Pillow's `exif_transpose`.
   The tag is removed, so that no viewer turns the picture again.
 - NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are read, and the header's scaling

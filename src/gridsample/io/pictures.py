@@ -163,6 +163,8 @@ def _contents(
     """Return the pixels of the only picture, not premultiplied, and its metadata."""
     image = collected(images, bands)
     array = image.array
+    if image.extras.get("photometric") == "miniswhite" and array.dtype.kind == "b":
+        array = ~array  # it looks the same
     if image.alpha is not None and image.alpha.premultiplied:  # no format's colours are
         array = divide(array.astype(np.float64), image.alpha, array.dtype)
     return array, _metadata(image, max_exif)

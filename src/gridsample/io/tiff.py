@@ -167,7 +167,7 @@ def _image(
         rgb = zeros((*array.shape[:-1], 3), array.dtype)
         array = _as_rgb(array, photometric, page) if loaded else rgb
         extras = {}
-    elif photometric == "MINISWHITE" and array.dtype.kind in "bu":
+    elif photometric == "MINISWHITE" and array.dtype.kind == "u":
         array = np.invert(array) if loaded else array
         extras["photometric"] = "minisblack"
     if photometric in ("MINISBLACK", "RGB"):
