@@ -85,7 +85,8 @@ def _info(arguments: argparse.Namespace) -> None:
     if is_store(arguments.file):
         _print_facts([("file", str(arguments.file)), *zarr.describe(arguments.file)])
         return
-    with io.pages(arguments.file, volume=arguments.volume) as pages:
+    limit = arguments.max_pixels
+    with io.pages(arguments.file, volume=arguments.volume, max_pixels=limit) as pages:
         print(f"file      {arguments.file}")
         for n, page in enumerate(pages, 1):
             if len(pages) > 1:
@@ -268,6 +269,7 @@ def _add_info(commands: Any) -> None:
         action="store_true",
         help="treat the pages of a TIFF file as slices, and a 3-D .npy file as (D, H, W)",
     )
+    add_shared(command, "--max-pixels")
 
 
 def _add_explain(commands: Any) -> None:

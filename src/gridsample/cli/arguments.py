@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gridsample.cli import parsers
+from gridsample.io import MAX_PIXELS
 from gridsample.ops.missing import RULES
 
 Command = argparse.ArgumentParser
@@ -62,6 +63,13 @@ SHARED: dict[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",
     },
+    "--max-pixels": {
+        "type": int,
+        "default": MAX_PIXELS,
+        "metavar": "N",
+        "help": "pixels above which a picture or TIFF file with more than 50 per byte is refused, "
+        f"as it may be made to fill the memory (default: {MAX_PIXELS})",
+    },
     "--straight-alpha": {
         "action": "store_true",
         "help": "sample colours independently of alpha, see below",
@@ -69,7 +77,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--force": {"action": "store_true", "help": "replace OUTPUT if it exists"},
 }
 WARPING = ("--mode", "--padding", "--antialias", "--missing", "--nodata")
-PROCESSING = ("--threads", "--volume", "--straight-alpha", "--force")
+PROCESSING = ("--threads", "--volume", "--max-pixels", "--straight-alpha", "--force")
 
 
 def add_command(

@@ -35,12 +35,13 @@ def convert_file(
     """Convert every page of a file.
 
     Args:
-        arguments: the input, the output, ``volume`` and ``force``.
+        arguments: the input, the output, ``volume``, ``max_pixels`` and ``force``.
         action: what the progress bar says.
         prepare: checks the options for a page, of which no pixel is read yet.
     """
     io.check_output(arguments.output, overwrite=arguments.force)
-    with io.pages(arguments.input, volume=arguments.volume) as pages:
+    limit = arguments.max_pixels
+    with io.pages(arguments.input, volume=arguments.volume, max_pixels=limit) as pages:
         prepared = [prepare(page) for page in pages]
         with progress_bar(f"{action} {arguments.input.name}") as progress:
 

@@ -68,6 +68,7 @@ def add(commands: Any) -> None:
     summary = "convert panoramas, cube maps and perspective pictures"
     command = add_command(commands, "panorama", _panorama_file, summary, HELP, texts.notes(NOTES))
     command.set_defaults(volume=False)
+    add_shared(command, "--max-pixels")
     add_shared(command, "input", "output")
     command.add_argument(
         "--from",

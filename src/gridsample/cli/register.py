@@ -109,7 +109,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--save-transform", type=Path, metavar="FILE", help="write the transform, see below"
     )
-    add_shared(command, "--volume")
+    add_shared(command, "--volume", "--max-pixels")
     command.add_argument(
         "--force", action="store_true", help="replace the files to write if they exist"
     )
@@ -129,9 +129,8 @@ def _register_files(arguments: argparse.Namespace) -> int:
         check_transform(arguments.save_transform, arguments.model not in _FIELDS)
     if arguments.plot:
         io.require("matplotlib")
-    fixed, moving = (
-        io.read(path, volume=arguments.volume) for path in (arguments.fixed, arguments.moving)
-    )
+    reading = {"volume": arguments.volume, "max_pixels": arguments.max_pixels}
+    fixed, moving = (io.read(path, **reading) for path in (arguments.fixed, arguments.moving))
     if "nifti" not in fixed.extras and moving.scaling != (1, 0):
         moving = moving.values()  # there is no header that would keep the scaling
     target = _target(fixed, moving)
@@ -143,7 +142,7 @@ def _register_files(arguments: argparse.Namespace) -> int:
     if compared[0].shape[-1] != compared[1].shape[-1]:
         compared = [image.mean(-1, keepdims=True) for image in compared]
     masks = [
-        None if path is None else io.read(path, volume=arguments.volume).array[..., 0] != 0
+        None if path is None else io.read(path, **reading).array[..., 0] != 0
         for path in (arguments.fixed_mask, arguments.moving_mask)
     ]
     initial: Any = arguments.initial

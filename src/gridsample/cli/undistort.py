@@ -53,6 +53,7 @@ def add(commands: Any) -> None:
     summary = "remove the distortion of a lens"
     command = add_command(commands, "undistort", _undistort_file, summary, HELP, texts.notes(NOTES))
     command.set_defaults(volume=False)
+    add_shared(command, "--max-pixels")
     command.add_argument("input", type=Path, metavar="PHOTO", help="the file to read")
     add_shared(command, "output")
     command.add_argument(

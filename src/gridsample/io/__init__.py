@@ -54,6 +54,7 @@ from gridsample.alpha import Alpha
 from gridsample.io import arrays, nifti, pictures, tiff
 from gridsample.io.arrays import load_npy
 from gridsample.io.image import (
+    MAX_PIXELS,
     Bands,
     FileError,
     Image,
@@ -77,6 +78,7 @@ from gridsample.io.output import (
 
 __all__ = [
     "FORMATS",
+    "MAX_PIXELS",
     "Bands",
     "FileError",
     "Format",
@@ -110,7 +112,8 @@ class Format(NamedFormat):
         name, suffixes: See `NamedFormat`.
         holds: For each dtype that it can store, the numbers of channels.
         ranks: The spatial ranks that it can store: 2 for pictures, 3 for volumes.
-        read: `(path, volume, stack) -> pages`. The stack closes the files that it opens.
+        read: `(path, volume, stack, limit) -> pages`. The stack closes the files that it opens. The
+            limit is that of `check_pixels`.
         write: `(images, bands, path)`. Writes the bands of each image, and may overwrite the path.
         max_length: The largest number of pixels along an axis.
         several_pages: Whether a file can have several pages.
@@ -121,7 +124,7 @@ class Format(NamedFormat):
 
     holds: Mapping[str, Container[int]]
     ranks: tuple[int, ...]
-    read: Callable[[Path, bool, ExitStack], list[Page]]
+    read: Callable[[Path, bool, ExitStack, int | None], list[Page]]
     write: Callable[[Sequence[Image], Iterable[Bands], Path], None]
     max_length: Callable[[Image], int] = lambda image: 2**63 - 1
     several_pages: bool = False
@@ -147,7 +150,9 @@ def format_of(path: Path) -> Format:
 
 
 @contextmanager
-def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
+def pages(
+    path: Path | str, *, volume: bool = False, max_pixels: int | None = MAX_PIXELS
+) -> Iterator[list[Page]]:
     """Open an image file as a list of pages.
 
     Only the requested part of a page is in memory. For `.npy` files, and for TIFF pages that are
@@ -157,6 +162,9 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
         path: A file in one of the formats above.
         volume: Treat the pages of a TIFF file as the slices of one volume, and a `.npy` array with
             three axes as a volume `(D, H, W)` for every length of its last axis.
+        max_pixels: The number of pixels above which a picture, or a page of a TIFF file, is refused
+            if the file has more than 50 per byte, as one has that is made to fill the memory. None
+            for no limit.
 
     Yields:
         The pages; there is at least one. They can be read until the block ends.
@@ -186,25 +194,25 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
 
     with ExitStack() as stack:
         with path.open("rb"), as_file_error(action):
-            opened_pages = file_format.read(path, volume, stack)
+            opened_pages = file_format.read(path, volume, stack, max_pixels)
             for page in opened_pages:
                 _check_pixels(path, page.image.array)
         yield [with_errors(page) for page in opened_pages]
 
 
-def read(path: Path | str, *, volume: bool = False) -> Image:
+def read(path: Path | str, *, volume: bool = False, max_pixels: int | None = MAX_PIXELS) -> Image:
     """Read an image file with one page.
 
     Args:
         path: A file in one of the formats above.
-        volume: Whether pages are slices, as in `pages`.
+        volume, max_pixels: As in `pages`.
 
     Raises:
         FileError: The file is not supported, or has several pages.
         MissingExtraError: The package that reads the format is not installed.
         OSError: The file does not exist or cannot be read.
     """
-    with pages(path, volume=volume) as opened:
+    with pages(path, volume=volume, max_pixels=max_pixels) as opened:
         if len(opened) > 1:
             raise FileError(
                 f"{path} has {len(opened)} pages, but a single image is required; "

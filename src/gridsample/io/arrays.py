@@ -60,7 +60,7 @@ def load_npz(path: Path) -> NDArray[Any]:
         return array
 
 
-def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+def read_pages(path: Path, volume: bool, stack: ExitStack, limit: int | None) -> list[Page]:
     """Read the array of a file as a picture or a volume."""
     array = load_npz(path) if path.name.lower().endswith(".npz") else load_npy(path)
     if array.ndim not in (2, 3, 4):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -215,6 +216,34 @@ def reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return " ".join(str(error).split()) or type(error).__name__
+
+
+# The number of pixels above which Pillow refuses a picture as a "decompression bomb".
+MAX_PIXELS = 178_956_970
+# Files with fewer pixels per byte hold what they say: a bomb has a thousand.
+BOMB_RATIO = 50
+
+
+def check_pixels(path: Path, size: Sequence[int], limit: int | None) -> None:
+    """Raise an error, before pixels are decoded, if a file has too many for its size.
+
+    Args:
+        path: the file.
+        size: the number of pixels along each axis, and of frames.
+        limit: the number of pixels above which there may be no more than `BOMB_RATIO` per byte;
+            None for no limit.
+
+    Raises:
+        FileError: the file may be an attack that fills the memory.
+    """
+    count = math.prod(size)
+    if limit is None or count <= max(limit, BOMB_RATIO * path.stat().st_size):
+        return
+    raise FileError(
+        f"{path} has {' x '.join(map(str, size))} pixels in {path.stat().st_size} bytes, which may "
+        f"be an attack that fills the memory; accepted: up to {limit} pixels, or {BOMB_RATIO} per "
+        f"byte; --max-pixels {count} (in Python, max_pixels) lifts the limit"
+    )
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def affine_of_rank(affine: NDArray[np.float64], rank: int) -> NDArray[np.float64
     return result
 
 
-def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+def read_pages(path: Path, volume: bool, stack: ExitStack, limit: int | None) -> list[Page]:
     """Read the stored numbers of a file, with its header."""
     with opened(path) as source:
         stored = source.dataobj.get_unscaled()
@@ -157,7 +157,7 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     return [_page(stored, "NIfTI", Header(type(source), header))]
 
 
-def read_mgh(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+def read_mgh(path: Path, volume: bool, stack: ExitStack, limit: int | None) -> list[Page]:
     """Read a file of FreeSurfer; its affine becomes that of a NIfTI header."""
     nibabel = require("nibabel")
     with opened(path) as source:

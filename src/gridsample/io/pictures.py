@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from gridsample.alpha import Alpha, divide
 from gridsample.io.image import (
+    MAX_PIXELS,
     Bands,
     FileError,
     Image,
     Page,
     as_file_error,
+    check_pixels,
     collected,
     require,
     whole_page,
@@ -29,7 +31,9 @@ from gridsample.io.tags import Resolution, exif_block, read_exif, upright_resolu
 _MAX_SEGMENT_BYTES = 65533
 
 
-def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+def read_pages(
+    path: Path, volume: bool, stack: ExitStack, limit: int | None = MAX_PIXELS
+) -> list[Page]:
     """Read the picture of a file; the frames of an animation are pages."""
     with path.open("rb") as file:
         head = file.read(26)
@@ -38,22 +42,39 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
             raise FileError(
                 f"{path} is neither a PNG nor a JPEG, WebP, GIF, BMP or AVIF file, despite its name"
             )
+        count = _check_size(path, format_name, limit)
         file.seek(0)
         if format_name == "PNG" and head[24:25] == b"\x10" and head[25] != 0:
             return [_page(*_read_deep_png(path), format_name)]
         with _large_pictures(), _opened(file, format_name) as source:
-            # The further pictures of a JPEG file are previews and maps of gain.
-            count = 1 if format_name == "JPEG" else source.properties(index=...).n_images
-            return [_page(*_frame(source, n), format_name) for n in range(count or 1)]
+            return [_page(*_frame(source, n), format_name) for n in range(count)]
+
+
+def _check_size(path: Path, format_name: str, limit: int | None) -> int:
+    """Return the number of frames, or raise an error if there are too many pixels."""
+    pillow = require("PIL.Image")
+    with _large_pictures(), _errors_of_pillow(path, format_name), pillow.open(path) as picture:
+        # The further pictures of a JPEG file are previews and maps of gain.
+        count = 1 if format_name == "JPEG" else int(getattr(picture, "n_frames", 1))
+        size = picture.size
+    check_pixels(path, size if count == 1 else (count, *size), limit)
+    return count
 
 
 def _opened(file: BinaryIO, format_name: str) -> Any:
-    """Open a picture with imageio, whose own errors do not say why Pillow rejects a file."""
-    try:
+    """Open a picture with imageio."""
+    with _errors_of_pillow(Path(file.name), format_name):
         return require("imageio.v3").imopen(file, "r", plugin="pillow")
+
+
+@contextmanager
+def _errors_of_pillow(path: Path, format_name: str) -> Iterator[None]:
+    """Say why Pillow rejects a file."""
+    try:
+        yield
     except OSError as error:
         raise FileError(
-            f"{file.name} begins as a {format_name} file does, but Pillow cannot read it; it may "
+            f"{path} begins as a {format_name} file does, but Pillow cannot read it; it may "
             "be damaged or truncated"
         ) from error
 
@@ -239,7 +260,7 @@ def _expanded_mode(mode: str, *, transparent: bool) -> str | None:
 
 @contextmanager
 def _large_pictures() -> Iterator[None]:
-    """Lift Pillow's limit on the size of pictures: the user chose the file."""
+    """Lift Pillow's limit on the size of pictures, in place of which `check_pixels` has one."""
     pillow = require("PIL.Image")
     limit, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
     try:

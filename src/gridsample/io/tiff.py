@@ -23,7 +23,17 @@ from gridsample.alpha import Alpha
 from gridsample.io import geotiff
 from gridsample.io import tags as exif
 from gridsample.io.arrays import file_rows
-from gridsample.io.image import Bands, FileError, Image, Page, Rows, require, whole_page, zeros
+from gridsample.io.image import (
+    Bands,
+    FileError,
+    Image,
+    Page,
+    Rows,
+    check_pixels,
+    require,
+    whole_page,
+    zeros,
+)
 from gridsample.io.pictures import upright
 
 _CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels above which offsets take 64 bits
@@ -37,13 +47,16 @@ _STRIP = 1 << 18  # approximate size of a strip in bytes: what readers decode at
 # ---- reading ------------------------------------------------------------------------------------
 
 
-def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
+def read_pages(path: Path, volume: bool, stack: ExitStack, limit: int | None) -> list[Page]:
     """Read the pages of a file, or with `volume` its only series of pages as one volume."""
     tifffile = require("tifffile")
     file = stack.enter_context(tifffile.TiffFile(path))
     if volume and (len(file.pages) > 1 or file.series[0].ndim > file.pages[0].ndim):
+        check_pixels(path, file.series[0].shape, limit)
         return [_volume(path, file)]
     pages = list(file.pages)
+    for page in pages:
+        check_pixels(path, (page.imagewidth, page.imagelength), limit)
     if len(pages) > 1:
         return [_page(path, file, page, f"page {n} of {path}") for n, page in enumerate(pages, 1)]
     return _contiguous_pages(path, file, pages[0]) or [_page(path, file, pages[0], f"{path}")]
