@@ -7,7 +7,8 @@ GridSample.  A program that `torch.export` has already created must be converted
 GridSample supports two or three spatial axes; nearest, linear, and in two dimensions cubic; zeros,
 border and reflection; the same mode and boundary for all axes; floating-point images.  Broadcasting
 of N, channels-last layouts, lists of points, and grids of another floating-point dtype are
-expressed by additional operators.  For three axes, keep ``opset_version`` at 20 or more.
+expressed by additional operators.  For three axes, keep ``opset_version`` at 20 or more: the
+standard has them since then, though some runtimes accept them in earlier files.
 
 `gridsample.interpolate` is exported as Resize: nearest, nearest-exact, linear and cubic, in one to
 three dimensions, with antialiasing for linear and cubic, for images that float32 can represent.

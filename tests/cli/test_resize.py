@@ -83,6 +83,32 @@ def test_output_affines_describe_voxel_positions():
     np.testing.assert_allclose(fine.affine, affine @ halves, atol=1e-6)
 
 
+def test_sizes_are_not_rounded_down_by_floating_point():
+    """0.29 * 100 is 28.999999999999996 in float64."""
+    io.write(Image(noise(10, 100, 1), "NumPy", has_channel_axis=False), "in.npy")
+    for scale, size in (("0.29,0.7", (7, 29)), ("0.57,1.15", (11, 57)), ("0.299,0.69", (6, 29))):
+        assert run("in.npy", "out.npy", "--scale", scale, "--force") == 0
+        assert np.load("out.npy").shape == size
+
+
+def test_spacing_is_that_of_the_affine_that_is_used(capsys):
+    """The sform of a file may say other sizes than its qform and its sizes of voxels."""
+    source = nibabel.Nifti1Image(noise(8, 6, 4), np.diag([2.0, 2, 2, 1]))
+    source.header.set_sform(np.diag([1.0, 1, 1, 1]), "scanner")
+    source.header.set_qform(np.diag([2.0, 2, 2, 1]), "scanner")
+    nibabel.Nifti1Image(noise(8, 6, 4), None, source.header).to_filename("brain.nii")
+    assert run("brain.nii", "fine.nii", "--spacing", "0.5") == 0
+    fine = nibabel.load("fine.nii")
+    assert fine.shape == (16, 12, 8)
+    np.testing.assert_allclose(np.diag(fine.affine)[:3], 0.5)
+    capsys.readouterr()
+    assert cli.main(["info", "brain.nii"]) == 0
+    printed = capsys.readouterr().out
+    assert "voxel     1 x 1 x 1 (unknown)" in printed
+    assert "qform     disagrees with the sform, which is used; its voxels: 2 x 2 x 2" in printed
+    assert cli.main(["info", "fine.nii"]) == 0
+
+
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize(
     "stored",

@@ -189,7 +189,7 @@ def output_size(
         return canvas_of(arguments.size, size)
     if arguments.scale:
         factors = _for_each_axis("--scale", arguments.scale, len(size))
-        return _scaled(size, factors, math.floor)
+        return _scaled(size, factors, _floor)
     spacings = _for_each_axis("--spacing", arguments.spacing, len(size))
     if spacing is None:
         raise ValueError(
@@ -208,6 +208,12 @@ def _for_each_axis(option: str, numbers: Sequence[float], rank: int) -> Sequence
             + ",".join(f"{number:g}" for number in numbers)
         )
     return all_numbers
+
+
+def _floor(number: float) -> int:
+    """Return the largest integer up to a number, or the one from which it differs by rounding."""
+    nearest = round(number)
+    return nearest if math.isclose(number, nearest, rel_tol=1e-12) else math.floor(number)
 
 
 def _scaled(

@@ -246,14 +246,19 @@ def describe(image: Image) -> list[tuple[str, str]]:
     if "nodata" in image.extras:
         facts.append(("nodata", f"{image.extras['nodata']}"))
     if "nifti" in image.extras:
-        _, header = image.extras["nifti"]
+        stored = image.extras["nifti"]
         slope, inter = image.scaling
+        header, unit = stored.header, stored.unit
         rows = [" ".join(f"{number:9.4g}" for number in row) for row in header.get_best_affine()]
-        zooms = header.get_zooms()[: image.array.ndim - 1]
-        space_unit = header.get_xyzt_units()[0]
+        sizes = [f"{length / unit:g}" for length in stored.spacing[: image.array.ndim - 1]]
         facts += [
-            ("voxel", " x ".join(f"{zoom:g}" for zoom in zooms) + f" ({space_unit})"),
+            ("voxel", " x ".join(sizes) + f" ({header.get_xyzt_units()[0]})"),
             ("affine", "\n".join(rows)),
+        ]
+        if stored.disagrees:
+            zooms = " x ".join(f"{zoom:g}" for zoom in header.get_zooms()[: image.array.ndim - 1])
+            facts.append(("qform", f"disagrees with the sform, which is used; its voxels: {zooms}"))
+        facts += [
             ("scaling", f"value = {slope:g} * stored + {inter:g}"),
         ]
     return facts

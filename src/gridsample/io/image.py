@@ -72,9 +72,7 @@ class Image:
         if "geotiff" in self.extras:
             spacing = self.extras["geotiff"].spacing
         elif "nifti" in self.extras:
-            zooms = self.extras["nifti"].header.get_zooms()[: self.array.ndim - 1]
-            unit = self.extras["nifti"].unit
-            spacing = tuple(float(zoom) * unit for zoom in zooms)
+            spacing = self.extras["nifti"].spacing[: self.array.ndim - 1]
         else:
             return None
         return spacing if min(spacing) > 0 else None

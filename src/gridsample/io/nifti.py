@@ -50,6 +50,23 @@ class Header(NamedTuple):
         return affine
 
     @property
+    def spacing(self) -> tuple[float, ...]:
+        """The distances between voxels in millimetres, by the affine; the header may say others."""
+        rank = min(3, len(self.header.get_data_shape()))
+        return tuple(float(length) for length in np.linalg.norm(self.affine[:3, :rank], axis=0))
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the file has both affines, and they place voxels in different ways."""
+        qform, sform = (
+            get_affine(coded=True)[0]
+            for get_affine in (self.header.get_qform, self.header.get_sform)
+        )
+        if qform is None or sform is None:
+            return False
+        return not np.allclose(qform, sform, rtol=1e-3, atol=1e-3 * min(self.spacing) / self.unit)
+
+    @property
     def scaling(self) -> tuple[float, float]:
         """The slope and the intercept: value = slope * stored + intercept."""
         slope, inter = self.header.get_slope_inter()
