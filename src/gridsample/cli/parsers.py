@@ -48,6 +48,13 @@ def size(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.lower().split("x"))
 
 
+def sizes_of_axes(text: str) -> tuple[int, ...]:
+    """Parse a size along each axis, x first, of up to five axes."""
+    if not re.fullmatch(r"0*[1-9]\d*(x0*[1-9]\d*){0,4}", text.lower(), re.ASCII):
+        raise argparse.ArgumentTypeError(f"expected sizes like 64x64x64, got {text!r}")
+    return tuple(int(word) for word in text.lower().split("x"))
+
+
 def names(text: str) -> str | tuple[str, ...]:
     """Parse a name, or several separated by commas."""
     return tuple(text.split(",")) if "," in text else text

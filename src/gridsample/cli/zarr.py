@@ -69,10 +69,16 @@ def add_store(command: Any) -> None:
     for name, noun in (("chunks", "a chunk"), ("shards", "a shard, which holds several chunks")):
         group.add_argument(
             f"--{name}",
-            type=parsers.size,
+            type=parsers.sizes_of_axes,
             metavar="WxHxD",
-            help=f"size of {noun} (default: that of the input)",
+            help=f"size of {noun}, along the spatial axes or along all, the last axis first "
+            "(default: that of the input)",
         )
+    group.add_argument(
+        "--codec",
+        metavar="NAME[:LEVEL]",
+        help="compression of chunks: zstd, gzip, blosc or none (default: that of the input)",
+    )
     group.add_argument(
         "--zarr-format",
         type=int,
@@ -198,7 +204,7 @@ def for_stores_or_files(
     def command(arguments: argparse.Namespace) -> None:
         if is_store(arguments.input):
             return store_command(arguments)
-        for name in ("chunks", "shards", "zarr_format", "axes"):
+        for name in ("chunks", "shards", "codec", "zarr_format", "axes"):
             if getattr(arguments, name):
                 raise ValueError(
                     f"--{name.replace('_', '-')} is for Zarr stores, but {arguments.input} is none"
@@ -225,7 +231,7 @@ def common_options(arguments: argparse.Namespace) -> dict[str, Any]:
         for numbers in (arguments.chunks, arguments.shards)
     )
     return {
-        "layout": zarr.Layout(chunks, shards, arguments.zarr_format),
+        "layout": zarr.Layout(chunks, shards, arguments.zarr_format, arguments.codec),
         "axes": arguments.axes,
         "threads": arguments.threads,
         "overwrite": arguments.force,

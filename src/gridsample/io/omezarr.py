@@ -45,6 +45,14 @@ MARKERS = ("zarr.json", ".zgroup", ".zarray")
 # The metadata that `write_metadata` writes anew; everything else is copied.
 WRITTEN = ("multiscales", "version")
 
+# How chunks are compressed: the class of Zarr version 3, and the name of its level.
+CODECS = {
+    "zstd": ("ZstdCodec", "level"),
+    "gzip": ("GzipCodec", "level"),
+    "blosc": ("BloscCodec", "clevel"),
+    "none": ("", ""),
+}
+
 
 @dataclass(frozen=True)
 class Multiscale:
@@ -55,18 +63,22 @@ class Multiscale:
         arrays: the Zarr arrays of the levels, the finest first.
         affines: for each level, the map from indices to the world.
         extras: the other metadata of OME-Zarr, such as "omero" and "image-label".
+        attributes: the other attributes of the group.
         name: the name of the image.
         is_ome: whether the store has OME-Zarr's metadata; otherwise it is a plain array.
         source: the folder, the address or the store.
+        is_consolidated: whether the metadata of all arrays are also in one file.
     """
 
     axes: tuple[AxisRecord, ...]
     arrays: tuple[Any, ...]
     affines: tuple[Affine, ...]
     extras: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     is_ome: bool = True
     source: Any = ""
+    is_consolidated: bool = False
 
     @property
     def spatial(self) -> tuple[int, ...]:
@@ -212,9 +224,16 @@ def _multiscale(group: Any, ome: Mapping[str, Any], names: str | None) -> Multis
         for dataset in first["datasets"]
     )
     extras = {name: value for name, value in ome.items() if name not in WRITTEN}
+    attributes = group.attrs.asdict()
+    attributes.pop("ome", None)
     if "ome" not in group.attrs:  # in version 0.4, all other attributes are siblings
-        extras = {name: value for name, value in extras.items() if name in ("omero", "image-label")}
-    return Multiscale(axes, arrays, affines, extras, first.get("name", ""))
+        names_of_ome = {*WRITTEN, "omero", "image-label"}
+        attributes = {name: value for name, value in extras.items() if name not in names_of_ome}
+        extras = {name: value for name, value in extras.items() if name in names_of_ome}
+    name, is_consolidated = first.get("name", ""), group.metadata.consolidated_metadata is not None
+    return Multiscale(
+        axes, arrays, affines, extras, attributes, name, is_consolidated=is_consolidated
+    )
 
 
 # Writing ------------------------------------------------------------------------------------------
@@ -281,6 +300,7 @@ def write_metadata(
     if method:
         record["type"] = method
     record["metadata"] = {"method": "gridsample", "version": __version__}
+    group.attrs.update(image.attributes)
     if zarr_format == 2:
         group.attrs.update({**image.extras, "multiscales": [{"version": "0.4", **record}]})
     else:
@@ -327,35 +347,72 @@ def create_array(
     group: Any,
     name: str,
     shape: Sequence[int],
-    dtype: Any,
+    like: Any,
     chunks: Sequence[int],
     shards: Sequence[int] | None,
     names: Sequence[str],
+    codec: str | None = None,
 ) -> Any:
     """Create an array in a Zarr group.
 
     Args:
         group: the group.
         name: the name of the array.
-        shape, dtype: of the array.
+        shape: its shape.
+        like: an array whose dtype, fill value, attributes and codecs it has.
         chunks: the shape of a chunk.
         shards: the shape of a shard, in which several chunks are stored together; None for none.
         names: the names of the axes.
+        codec: how chunks are compressed, see `codecs_of`; None for as those of ``like``, or by
+            Zarr's default if that is of another version of Zarr.
     """
     zarr_format = group.metadata.zarr_format
     check_shards(shards, zarr_format)
     keys = {"name": "v2", "separator": "/"} if zarr_format == 2 else None
+    codecs: dict[str, Any] = {}
+    if codec is not None:
+        codecs["compressors"] = codecs_of(codec, zarr_format)
+    elif like.metadata.zarr_format == zarr_format:
+        codecs = {"compressors": like.compressors or None, "filters": like.filters or None}
+        codecs |= {"serializer": like.serializer} if zarr_format == 3 else {}
     return group.create_array(
         name,
         shape=tuple(shape),
-        dtype=np.dtype(dtype),
+        dtype=np.dtype(like.dtype),
         chunks=tuple(chunks),
         shards=None if shards is None else tuple(shards),
         chunk_key_encoding=keys,
-        fill_value=0,
+        fill_value=like.fill_value,
+        attributes=like.attrs.asdict(),
         dimension_names=list(names) if zarr_format == 3 else None,
         config={"write_empty_chunks": True},
+        **codecs,
     )
+
+
+def codecs_of(codec: str, zarr_format: int) -> list[Any] | None:
+    """Return Zarr's compressors for a name and perhaps a level, such as "zstd:5" or "gzip".
+
+    Raises:
+        ValueError: the name is unknown, or the level is no integer.
+
+    >>> codecs_of("none", 3) is None
+    True
+    """
+    name, _, level = codec.partition(":")
+    if name not in CODECS or (level and not level.isdigit()):
+        raise ValueError(
+            f"codec must be one of {', '.join(CODECS)}, perhaps with a level such as zstd:5, got "
+            f"{codec!r}"
+        )
+    if name == "none":
+        return None
+    kind, key = CODECS[name]
+    options = {key: int(level)} if level else {}
+    if zarr_format == 2:
+        old_kind = {"ZstdCodec": "Zstd", "GzipCodec": "GZip", "BloscCodec": "Blosc"}[kind]
+        return [getattr(require("numcodecs", "zarr"), old_kind)(**options)]
+    return [getattr(require("zarr.codecs", "zarr"), kind)(**options)]
 
 
 def halved(shape: Sequence[int], factors: Sequence[int]) -> tuple[int, ...]:

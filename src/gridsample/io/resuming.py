@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from gridsample.io.image import FileError, as_file_error, require
+from gridsample.io.image import FileError, as_file_error, reason, require
 from gridsample.io.stores import METADATA, keys_of, store_of
 
 # The attribute of a store's root that contains the recipe of an unfinished output.
@@ -53,9 +53,11 @@ def resumable(path: Path, recipe: Recipe, *, overwrite: bool) -> Iterator[Path]:
         store = prepare_folder(unfinished, recipe, overwrite)
         try:
             yield store
-        except BaseException:
+        except BaseException as error:
             if not has_results(names_of(store)):
                 shutil.rmtree(unfinished)
+            elif isinstance(error, (FileError, OSError)):
+                raise with_hope(error) from error
             raise
         if path.exists():
             shutil.rmtree(unfinished / "replaced", ignore_errors=True)
@@ -97,7 +99,10 @@ def resumable_store(store: Any, recipe: Recipe, *, overwrite: bool) -> Iterator[
         zarr_format = recipe["layout"]["zarr_format"]
         group = zarr.open_group(store, mode="w", zarr_format=zarr_format)
         group.attrs[UNFINISHED] = json.dumps(recipe, sort_keys=True)
-    yield
+    try:
+        yield
+    except (FileError, OSError) as error:
+        raise (with_hope(error) if has_results(keys_of(store, "")) else error) from error
     attributes = zarr.open_group(store, mode="r+").attrs
     del attributes[UNFINISHED]
 
@@ -141,6 +146,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def with_hope(error: Exception) -> FileError:
+    """Return the error of an output of which something is finished."""
+    return FileError(f"{reason(error)}; the same command continues what is finished")
 
 
 def names_of(folder: Path) -> Iterator[str]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.io.image import FileError, as_file_error, require
+from gridsample.io.image import FileError, as_file_error, reason, require
 
 Region = tuple[slice, ...]
 METADATA = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
@@ -229,7 +229,11 @@ def fill(
     """
 
     def write(region: Region) -> None:
-        array[region] = compute(region)
+        values = compute(region)
+        try:
+            array[region] = values
+        except OSError as error:
+            raise FileError(f"cannot write to {array.store_path}: {reason(error)}") from error
         traffic.add(done=1)
 
     files, known = list(files_of(array)), keys_of(array.store, array.path)

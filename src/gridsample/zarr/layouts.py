@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,13 @@ from numpy.typing import NDArray
 from gridsample._version import __version__
 from gridsample.definitions.checks import check_threads
 from gridsample.io.image import require
-from gridsample.io.omezarr import Multiscale, check_shards, create_array, read_multiscale
+from gridsample.io.omezarr import (
+    Multiscale,
+    check_shards,
+    codecs_of,
+    create_array,
+    read_multiscale,
+)
 from gridsample.io.resuming import describe_source, resumable, resumable_store
 from gridsample.io.stores import (
     Region,
@@ -38,11 +45,14 @@ class Layout(NamedTuple):
         shards: the shape of a shard, in the same way; None for no shards, or for the input's if
             chunks are the input's.
         zarr_format: 2 or 3; None for the input's.
+        codec: how chunks are compressed: "zstd", "gzip", "blosc" or "none", perhaps with a level,
+            such as "zstd:5"; None for the input's, or Zarr's default in another Zarr version.
     """
 
     chunks: Sequence[int] | None = None
     shards: Sequence[int] | None = None
     zarr_format: int | None = None
+    codec: str | None = None
 
 
 AS_INPUT = Layout()
@@ -50,12 +60,12 @@ AS_INPUT = Layout()
 
 def complete_layout(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
     """Return a layout with a number for each axis, and the input's values in place of None."""
-    chunks, shards, zarr_format = layout
+    chunks, shards, zarr_format, codec = layout
     if shards is None and chunks is None:
         shards = array.shards
     full = with_other_axes(chunks, array.chunks, spatial, "chunks")
     if shards is not None:
-        shards = with_other_axes(shards, [1] * array.ndim, spatial, "shards")
+        shards = with_other_axes(shards, full, spatial, "shards")
         uneven = [n % m for n, m in zip(shards, full, strict=True)]
         if any(uneven):
             raise ValueError(f"shards must be multiples of chunks, got {shards} and {full}")
@@ -65,7 +75,9 @@ def complete_layout(array: Any, spatial: Sequence[int], layout: Layout) -> Layou
     check_shards(layout.shards, version)
     if version == 2:
         shards = None
-    return Layout(full, shards, version)
+    if codec is not None:
+        codecs_of(codec, version)  # raises an error
+    return Layout(full, shards, version, codec)
 
 
 def with_other_axes(
@@ -87,7 +99,7 @@ def with_other_axes(
 
 
 def create_levels(
-    store: Any, image: Multiscale, shapes: Sequence[tuple[int, ...]], dtype: Any, layout: Layout
+    store: Any, image: Multiscale, shapes: Sequence[tuple[int, ...]], layout: Layout
 ) -> tuple[Any, list[Any]]:
     """Create the group of an output and its arrays, or open those of an interrupted call."""
     zarr = require("zarr", "zarr")
@@ -98,8 +110,8 @@ def create_levels(
         if str(level) in group:
             array = group[str(level)].with_config({"write_empty_chunks": True})
         else:
-            stored = layout.chunks or shape, layout.shards
-            array = create_array(group, str(level), shape, dtype, *stored, names)
+            stored = layout.chunks or shape, layout.shards, names, layout.codec
+            array = create_array(group, str(level), shape, image.arrays[0], *stored)
         arrays.append(array)
     return group, arrays
 
@@ -200,8 +212,8 @@ class Job:
         }
         full_recipe["axes"] = [dict(axis) for axis in image.axes]
         with self.store(full_recipe) as target:
-            store, dtype = counting_store(target, traffic, read_only=False), self.array.dtype
-            group, arrays = create_levels(store, image, shapes, dtype, self.layout)
+            store = counting_store(target, traffic, read_only=False)
+            group, arrays = create_levels(store, image, shapes, self.layout)
             total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
 
             def report() -> None:
@@ -219,10 +231,19 @@ class Job:
         if isinstance(self.path, Path):
             with resumable(self.path, recipe, overwrite=self.overwrite) as folder:
                 yield folder
+                self.consolidate(folder)
             return
         store = store_of(self.path, read_only=False)
         with resumable_store(store, recipe, overwrite=self.overwrite):
             yield store
+        self.consolidate(store)
+
+    def consolidate(self, store: Any) -> None:
+        """Gather the metadata of a complete output in one file, if the source has such a file."""
+        if self.image.is_consolidated:
+            with warnings.catch_warnings():  # that Zarr version 3 does not specify it yet
+                warnings.simplefilter("ignore")
+                require("zarr", "zarr").consolidate_metadata(store)
 
     @property
     def name(self) -> str:

@@ -80,6 +80,10 @@ def pyramid(
     image, base, spatial = job.image, job.array, job.spatial
     mode = mode or ("label" if "image-label" in image.extras else "linear")
     check_halving(mode)
+    # Errors of the dtype and of options are raised before anything is written.
+    pixel = np.zeros((1, 1) + (1,) * len(spatial), ChunkReader(base).dtype)
+    options: dict[str, Any] = {"mode": mode, "align_corners": False, "missing": missing}
+    interpolate(pixel, pixel.shape[2:], **options)
     halving = halved_axes(image, halve)
     shapes, factors = level_shapes(base.shape, halving, job.layout.chunks or base.chunks, levels)
     recipe = {"command": "pyramid", "mode": mode, "missing": missing}
