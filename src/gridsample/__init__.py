@@ -1,7 +1,8 @@
 """Differentiable grid sampling for arrays in one to three dimensions.
 
-Importing this package loads NumPy and no other large package.  llvmlite is loaded when something is
-first sampled, and PyTorch, JAX and others only if the caller's arrays come from them.
+Importing this package loads nothing large.  NumPy and the modules of the package are loaded when
+one of its names is first used, llvmlite when something is first sampled, and PyTorch, JAX and
+others only if the caller's arrays come from them.
 
 >>> import numpy as np, gridsample
 >>> image = np.arange(8.0).reshape(1, 1, 2, 4)
@@ -17,24 +18,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from gridsample import methods
 from gridsample._version import __version__
-from gridsample.fields import affine_grid, identity_grid
 from gridsample.kernels.forks import held as _held
-from gridsample.ops.derivatives import grid_gradient, grid_hessian
-from gridsample.ops.misuse import MisuseWarning
-from gridsample.ops.sampling import grid_sample, grid_sample_vjp
-from gridsample.ops.splatting import splat, splat_count
 
 if TYPE_CHECKING:
+    from gridsample import fields as fields
+    from gridsample import methods
     from gridsample.definitions.links import help
     from gridsample.explanation.explanation import Explanation
     from gridsample.explanation.tapwise import explain
+    from gridsample.fields import affine_grid, identity_grid
     from gridsample.fields.checking import GridCheck, check_grid
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
+    from gridsample.ops.derivatives import grid_gradient, grid_hessian
     from gridsample.ops.filtering import spline_filter
     from gridsample.ops.footprints import footprint
+    from gridsample.ops.misuse import MisuseWarning
     from gridsample.ops.resizing import interpolate, interpolate_vjp
+    from gridsample.ops.sampling import grid_sample, grid_sample_vjp
+    from gridsample.ops.splatting import splat, splat_count
     from gridsample.registration.registering import register
     from gridsample.warming import warmup
     from gridsample.world import resample, resample_vjp
@@ -68,35 +70,46 @@ __all__ = [
     "warmup",
 ]
 
-# Names that most programs do not need: their modules are loaded when they are.
-_LATER = {
+# The modules of the public names, which are loaded when a name is first used: a command that
+# prints its version, or an error, needs none of them.
+_MODULES = {
+    "affine_grid": "fields",
     "affine_sample": "ops.affine",
     "affine_sample_vjp": "ops.affine",
     "check_grid": "fields.checking",
-    "GridCheck": "fields.checking",
     "explain": "explanation.tapwise",
     "Explanation": "explanation.explanation",
     "footprint": "ops.footprints",
+    "grid_gradient": "ops.derivatives",
+    "grid_hessian": "ops.derivatives",
+    "grid_sample": "ops.sampling",
+    "grid_sample_vjp": "ops.sampling",
+    "GridCheck": "fields.checking",
     "help": "definitions.links",
-    "spline_filter": "ops.filtering",
+    "identity_grid": "fields",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",
+    "MisuseWarning": "ops.misuse",
     "register": "registration",
     "resample": "world",
     "resample_vjp": "world",
+    "splat": "ops.splatting",
+    "splat_count": "ops.splatting",
+    "spline_filter": "ops.filtering",
     "warmup": "warming",
 }
+_SUBMODULES = ("fields", "methods")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        with _held():  # a child of a fork would wait for an import in another thread for ever
-            module = importlib.import_module(f"gridsample.{_LATER[name]}")
-        value = getattr(module, name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'gridsample' has no attribute {name!r}")
+    if name not in _MODULES and name not in _SUBMODULES:
+        raise AttributeError(f"module 'gridsample' has no attribute {name!r}")
+    with _held():  # a child of a fork would wait for an import in another thread for ever
+        module = importlib.import_module(f"gridsample.{_MODULES.get(name, name)}")
+    value = getattr(module, name) if name in _MODULES else module
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_SUBMODULES})

@@ -209,6 +209,18 @@ def test_import_loads_nothing_but_numpy_and_the_standard_library() -> None:
     assert loaded - set(sys.stdlib_module_names) - {"gridsample", "numpy"} == set()
 
 
+def test_names_are_loaded_on_first_use() -> None:
+    script = (
+        "import sys, gridsample\n"
+        "assert 'numpy' not in sys.modules\n"
+        "assert gridsample.fields.affine_grid is gridsample.affine_grid\n"
+        "assert gridsample.methods.names()\n"
+    )
+    path = os.pathsep.join([str(SOURCE.parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+
+
 def test_sampling_numpy_arrays_loads_no_framework() -> None:
     loaded, _ = modules_loaded_by(
         "import gridsample\n"
