@@ -134,10 +134,10 @@ def about(topic: str) -> str:
 
 
 def unknown_name(argument: str, name: str, accepted: Sequence[str], remark: str = "") -> ValueError:
-    """Create the error for an unknown name; it suggests the most similar accepted name."""
+    """Create the error for an unknown name, which begins with the most similar accepted name."""
     import difflib  # which only errors need
 
     close = difflib.get_close_matches(name.lower(), accepted, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
-    end = f"{', '.join(map(repr, accepted))}{hint}{about(argument)}"
-    return ValueError(f"{argument} {name!r} {remark or 'is not known'}; accepted: {end}")
+    hint = f"; did you mean {close[0]!r}? " if close and not remark else "; "
+    end = f"accepted: {', '.join(map(repr, accepted))}{about(argument)}"
+    return ValueError(f"{argument} {name!r} {remark or 'is not known'}{hint}{end}")

@@ -399,6 +399,11 @@ def sampling_names() -> tuple[str, ...]:
     return tuple([name for name, method in METHODS.items() if method.samples])
 
 
+def accepted_names(resizing: bool = False) -> list[str]:
+    """The names that ``mode`` accepts for sampling or for resizing, with the aliases."""
+    return [*(METHODS if resizing else sampling_names()), *ALIASES]
+
+
 # The functions that accept every method, for messages.
 RESIZERS = "interpolate, gridsample.nn's Upsample and Downsample and 'gridsample resize'"
 
@@ -419,9 +424,8 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
     if method is not None and (resizing or method.samples):
         return method
     method_name = method.name if method else str(name)
-    accepted = [known for known in METHODS if resizing or METHODS[known].samples]
     remark = f"only resizes, in {RESIZERS}" if method else ""
-    raise unknown_name("mode", method_name, [*accepted, *ALIASES], remark)
+    raise unknown_name("mode", method_name, accepted_names(resizing), remark)
 
 
 def listed(mode: Mode) -> Sequence[Any]:
