@@ -1,6 +1,9 @@
 """Files are written completely or not at all."""
 
+import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -91,3 +94,17 @@ def test_permissions_and_links_are_kept(tmp_path):
     with io.replacing(tmp_path / "fresh.txt", overwrite=False) as temporary:
         temporary.write_text("new")
     assert (tmp_path / "fresh.txt").stat().st_mode == file_path.stat().st_mode
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes of POSIX")
+def test_a_named_pipe_is_written_and_not_replaced(tmp_path):
+    pipe, copy = tmp_path / "pipe.txt", tmp_path / "copy.txt"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f"cat {pipe} > {copy}"]) as reader:
+        with io.replacing(pipe, overwrite=True) as temporary:
+            temporary.write_text("whole")
+        assert reader.wait(60) == 0
+    assert copy.read_text() == "whole" and pipe.is_fifo()
+    with pytest.raises(KeyError), io.replacing(pipe, overwrite=True) as temporary:
+        raise KeyError  # nothing is written
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.txt", "pipe.txt"]

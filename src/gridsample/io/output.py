@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise FileError(f"cannot write {path.name}: there is no folder {path.parent}")
     if os.path.islink(os.path.realpath(path)):
         raise FileError(f"{path} is a symbolic link that leads back to itself")
-    if path.exists() and not overwrite:
+    if path.is_file() and not overwrite:  # a pipe or a device is never replaced
         raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
 
 
@@ -94,7 +95,7 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
     The temporary file is in the same folder and has a hidden name with the same suffix. If the
     block raises, it is removed, and `path` is not changed. Neither is a file that appears
-    meanwhile, unless it may be replaced.
+    meanwhile, unless it may be replaced. A pipe or a device is not replaced, but gets the bytes.
 
     Raises:
         FileError: `check_output` rejects the path.
@@ -102,18 +103,38 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """
     check_output(path, overwrite=overwrite)
     target = path.resolve()
+    written = _replaced(target) if target.is_file() or not target.exists() else _copied(target)
+    with written as temporary:
+        try:
+            yield temporary
+        except FileError as error:
+            raise FileError(str(error).replace(str(temporary), str(path))) from error
+        check_output(path, overwrite=overwrite)
+
+
+@contextmanager
+def _replaced(target: Path) -> Iterator[Path]:
+    """Provide a path in the folder of a file, and rename it to the file's at the end."""
     temporary = target.with_name(f".{secrets.token_hex(8)}.{target.name[-32:]}")
     try:
         temporary.touch(exist_ok=False)
         if target.exists():
             shutil.copymode(target, temporary)
         yield temporary
-        check_output(path, overwrite=overwrite)
         os.replace(temporary, target)
-    except FileError as error:
-        raise FileError(str(error).replace(str(temporary), str(path))) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _copied(target: Path) -> Iterator[Path]:
+    """Provide a path in a folder of its own, and copy its bytes to a pipe or a device."""
+    with tempfile.TemporaryDirectory(prefix="gridsample-") as folder:
+        temporary = Path(folder, target.name)
+        temporary.touch()
+        yield temporary
+        with temporary.open("rb") as file, target.open("wb") as pipe:
+            shutil.copyfileobj(file, pipe)
 
 
 def size_text(size: int) -> str:
