@@ -25,6 +25,7 @@ from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Mode, find_method, per_axis
 from gridsample.definitions.options import sampling_options
 from gridsample.ops.arrays import filtered, planes
+from gridsample.ops.footprints import footprint
 from gridsample.ops.missing import has_missing
 from gridsample.ops.sampling import grid_sample
 
@@ -341,7 +342,6 @@ def sample(
         "align_corners": align_corners,
         "fill_value": fill_value,
         "missing": missing,
-        "antialias": antialias,
         "threads": threads,
     }
     sampler = _BandSampler(image, keywords)
@@ -349,16 +349,23 @@ def sample(
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
         # The footprints of a band's first and last rows reach to the rows next to them.
         padded = slice(max(rows.start - antialias, 0), min(rows.stop + antialias, shape[0]))
-        if padded == rows:
-            sampler.sample(grid_at(rows), band)
+        grid = grid_at(padded)
+        above = rows.start - padded.start
+        if antialias and _shrinks(grid, image.shape[:-1], align_corners):
+            padded_band = np.empty((len(grid), *band.shape[1:]), band.dtype)
+            sampler.sample(grid, padded_band, antialias=True)
+            band[...] = padded_band[above:][: len(band)]
         else:
-            padded_band = np.empty((padded.stop - padded.start, *band.shape[1:]), band.dtype)
-            sampler.sample(grid_at(padded), padded_band)
-            band[...] = padded_band[rows.start - padded.start :][: len(band)]
+            sampler.sample(grid[above:][: len(band)], band, antialias=False)
         if alpha is not None:
             output[rows] = divide(band, alpha, dtype)
         progress(rows.stop / shape[0])
     return output
+
+
+def _shrinks(grid: NDArray[Any], spatial: tuple[int, ...], align_corners: bool) -> bool:
+    """Whether some point of a grid has several samples; otherwise, antialiasing changes nothing."""
+    return bool(footprint(grid[np.newaxis], spatial, align_corners).counts.max(initial=1) > 1)
 
 
 class _BandSampler:
@@ -366,8 +373,6 @@ class _BandSampler:
 
     def __init__(self, image: NDArray[Any], keywords: dict[str, Any]) -> None:
         self.image, self.keywords, self.coefficients = image[None], keywords, None
-        options = {name: value for name, value in keywords.items() if name != "missing"}
-        self.options = sampling_options(**options, channel_axis=-1)
         methods = [find_method(name) for name in per_axis(keywords["mode"], image.ndim - 1, "mode")]
         # With missing pixels, or a boundary of that name, `grid_sample` refuses what it must.
         self.is_filtered = (
@@ -376,7 +381,7 @@ class _BandSampler:
             and not has_missing(keywords["padding_mode"])
         )
 
-    def sample(self, grid: NDArray[Any], band: NDArray[Any]) -> None:
+    def sample(self, grid: NDArray[Any], band: NDArray[Any], antialias: bool) -> None:
         """Sample at the grid of a band, into the band; missing results become NaN."""
         if not self.is_filtered:
             ignore = self.keywords["missing"] == "ignore"
@@ -386,13 +391,16 @@ class _BandSampler:
                 return_weight=ignore,
                 channel_axis=-1,
                 out=band[None],
+                antialias=antialias,
                 **self.keywords,
             )
             if ignore:
                 band[result[1][0] <= 0] = np.nan
             return
         backend, points = backend_of(input=self.image, grid=grid), grid[None]
-        options = backend.resolve_options(self.image, points, self.options)
+        keywords = {name: value for name, value in self.keywords.items() if name != "missing"}
+        chosen = sampling_options(**keywords, antialias=antialias, channel_axis=-1)
+        options = backend.resolve_options(self.image, points, chosen)
         if self.coefficients is None:
             pixels = planes(backend, self.image, True)
             self.coefficients = filtered(backend, pixels, points, options)
