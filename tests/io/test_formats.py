@@ -118,8 +118,40 @@ def test_frames_of_an_animation_are_pages(tmp_path, suffix):
     for mine, expected in zip(frames, flat, strict=True):
         np.testing.assert_allclose(mine[..., :3], expected, rtol=0, atol=4 * (suffix == "avif"))
     with pytest.raises(FileError, match="holds one page, and there are 3; TIFF holds all"):
-        io.write_pages(images, [[page] for page in frames], tmp_path / "b.png")
+        io.write_pages(images, [[page] for page in frames], tmp_path / "b.jpg")
     io.write_pages(images, [[page] for page in frames], tmp_path / "b.tif")
+    with io.pages(tmp_path / "b.tif") as pages, pytest.raises(FileError, match="holds one page"):
+        io.write_pages([page.image for page in pages], [], tmp_path / "b.png")  # no animation
+
+
+@pytest.mark.parametrize("target", ["png", "webp", "gif", "avif"])
+@pytest.mark.parametrize(("source", "plays"), [("png", 3), ("webp", 0), ("gif", 1), ("gif", 4)])
+def test_animations_keep_their_frames_and_durations(tmp_path, source, plays, target):
+    rng = np.random.default_rng(0)
+    shades = [np.full((24, 32, 3), shade, np.uint8) for shade in rng.integers(0, 255, (3, 3))]
+    first, *others = [pillow.fromarray(page) for page in shades]
+    counted = plays if source != "gif" else (plays - 1 or None)
+    options = {} if counted is None else {"loop": counted}
+    path, written = tmp_path / f"a.{source}", tmp_path / f"b.{target}"
+    first.save(path, save_all=True, append_images=others, duration=[50, 100, 200], **options)
+    with io.pages(path) as pages:
+        frames = [page.image.extras["frame"] for page in pages]
+        assert [frame.duration for frame in frames] == [50, 100, 200]
+        assert {frame.plays for frame in frames} == {plays}
+        io.write_pages([page.image for page in pages], ([p.pixels()] for p in pages), written)
+    with io.pages(written) as pages:
+        frames = [page.image.extras["frame"] for page in pages]
+        assert [frame.duration for frame in frames] == [50, 100, 200]
+        assert {frame.plays for frame in frames} == {plays if target != "avif" else 0}
+        for page, shade in zip(pages, shades, strict=True):
+            error = np.abs(page.pixels()[..., :3].astype(int) - shade)
+            assert error.max() <= 8  # AVIF and WebP are lossy
+
+
+def test_a_gif_has_the_colours_closest_to_those_of_the_picture(tmp_path):
+    array = np.linspace(0, 255, 24 * 32 * 3).reshape(24, 32, 3).astype(np.uint8)
+    io.write(Image(array, "NumPy", True), tmp_path / "a.gif")
+    assert np.abs(io.read(tmp_path / "a.gif").array.astype(int) - array).mean() < 4
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])

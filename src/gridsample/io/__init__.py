@@ -10,7 +10,7 @@ volume. Pixels keep their stored dtype. A file is written completely or not at a
 | WebP | `.webp` | uint8; colour, with or without alpha |
 | AVIF | `.avif` | uint8; colour, with or without alpha; where Pillow supports it |
 | BMP | `.bmp` | uint8; grey or colour |
-| GIF | `.gif` | is only read |
+| GIF | `.gif` | uint8; grey or colour, with or without alpha, rounded to 256 colours |
 | TIFF | `.tif`, `.tiff` | every dtype; any channels; any number of pages |
 | NumPy | `.npy` | every dtype; `(H, W)`, `(H, W, C)`, `(D, H, W)`, `(D, H, W, C)` |
 | NumPy archive | `.npz` | one array, as in `.npy` |
@@ -30,7 +30,8 @@ Reading does more than copying values in these cases:
 - NIfTI voxels `(i, j, k)` are x, y, z. Their *stored* numbers are read, and the header's scaling
   (`scl_slope`, `scl_inter`) is preserved. Files in other formats get the values, value = slope *
   stored + intercept, in float64, so a scaled file cannot be written as PNG or JPEG.
-- The frames of an animation (PNG, WebP, GIF, AVIF) are pages. Animations are not written.
+- The frames of an animation (PNG, WebP, GIF, AVIF) are pages, which these formats store with their
+  durations.
 
 Between PNG, JPEG, WebP, AVIF and TIFF files, these are preserved: the ICC colour profile, the
 resolution (DPI; not in WebP and AVIF), and the EXIF tags except the thumbnail, with the size in
@@ -117,6 +118,7 @@ class Format(NamedFormat):
         write: `(images, bands, path)`. Writes the bands of each image, and may overwrite the path.
         max_length: The largest number of pixels along an axis.
         several_pages: Whether a file can have several pages.
+        animates: Whether a file can have the frames of an animation.
         scales: Whether files hold the scaling of their stored numbers.
         compresses: Whether files are compressed, so that their size is not known in advance.
         alpha: Returns the channel of an image that is alpha in the written file.
@@ -128,6 +130,7 @@ class Format(NamedFormat):
     write: Callable[[Sequence[Image], Iterable[Bands], Path], None]
     max_length: Callable[[Image], int] = lambda image: 2**63 - 1
     several_pages: bool = False
+    animates: bool = False
     scales: bool = False
     compresses: bool = False
     alpha: Callable[[Image], Alpha | None] = lambda image: None
@@ -176,6 +179,12 @@ def pages(
         OSError: The file does not exist or cannot be read.
     """
     path = Path(path)
+    if path.is_dir():
+        raise FileError(
+            f"{path} is a folder; accepted: the name of a file, or a folder with a Zarr array or "
+            "OME-Zarr image where Zarr is read"
+        )
+    path.stat()  # a file that does not exist has no kind
     file_format = format_of(path)
     action = f"cannot read {path} as {file_format.name}"
 
@@ -243,6 +252,8 @@ def describe(image: Image) -> list[tuple[str, str]]:
         ("channels", str(image.channels)),
         ("values", _value_range(image.array)),
     ]
+    if "frame" in image.extras:
+        facts.append(("duration", f"{image.extras['frame'].duration:g} ms"))
     if "nodata" in image.extras:
         facts.append(("nodata", f"{image.extras['nodata']}"))
     if "nifti" in image.extras:
@@ -277,7 +288,8 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
     """
     path = Path(path)
     file_format = format_of(path)
-    if len(images) > 1 and not file_format.several_pages:
+    frames = file_format.animates and all("frame" in image.extras for image in images)
+    if len(images) > 1 and not (file_format.several_pages or frames):
         others = " and ".join(other.name for other in FORMATS if other.several_pages)
         raise FileError(
             f"cannot write {path}: {file_format.name} holds one page, and there are {len(images)}; "
@@ -421,6 +433,7 @@ def _picture(
     write: Callable[[Sequence[Image], Iterable[Bands], Path], None],
     max_length: int,
     compresses: bool = True,
+    animates: bool = False,
 ) -> Format:
     """Make a format of pictures; if it has 4 channels, the last of 2 or 4 is alpha."""
     has_alpha = any(4 in channels for channels in holds.values())
@@ -432,6 +445,7 @@ def _picture(
         pictures.read_pages,
         write,
         max_length=lambda image: max_length,
+        animates=animates,
         compresses=compresses,
         alpha=lambda image: pictures.last_alpha(image.channels) if has_alpha else None,
     )
@@ -440,9 +454,10 @@ def _picture(
 _PNG = {"bool": (1,), "uint8": (1, 2, 3, 4), "uint16": (1, 2, 3, 4)}
 _GREY_OR_RGB = {"uint8": (1, 3)}
 _RGB_OR_RGBA = {"uint8": (3, 4)}
+_ANY_COLOURS = {"uint8": (1, 2, 3, 4)}
 
 FORMATS = (
-    _picture("PNG", (".png",), _PNG, pictures.write_png, 2**31 - 1),
+    _picture("PNG", (".png",), _PNG, pictures.write_png, 2**31 - 1, animates=True),
     # libjpeg limits the length of an axis.
     _picture("JPEG", (".jpg", ".jpeg"), _GREY_OR_RGB, pictures.write_jpeg, 65500),
     Format(
@@ -494,10 +509,9 @@ FORMATS = (
         max_length=lambda image: 2**31 - 1,
         compresses=True,
     ),
-    _picture("WebP", (".webp",), _RGB_OR_RGBA, pictures.write_webp, 16383),
-    _picture("AVIF", (".avif",), _RGB_OR_RGBA, pictures.write_avif, 65536),
+    _picture("WebP", (".webp",), _RGB_OR_RGBA, pictures.write_webp, 16383, animates=True),
+    _picture("AVIF", (".avif",), _RGB_OR_RGBA, pictures.write_avif, 65536, animates=True),
     _picture("BMP", (".bmp",), _GREY_OR_RGB, pictures.write_bmp, 2**31 - 1, compresses=False),
-    # GIF is only read: colours would have to be reduced to 256.
-    _picture("GIF", (".gif",), {}, pictures.write_bmp, 0),
+    _picture("GIF", (".gif",), _ANY_COLOURS, pictures.write_gif, 65535, animates=True),
 )
 """Every format, in the order in which messages name them."""

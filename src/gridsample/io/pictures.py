@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,26 @@ from gridsample.io.tags import Resolution, exif_block, read_exif, upright_resolu
 _MAX_SEGMENT_BYTES = 65533
 
 
+class Frame(NamedTuple):
+    """How a frame of an animation is shown.
+
+    Attributes:
+        duration: in milliseconds.
+        plays: how often the animation is played; 0 for ever.
+    """
+
+    duration: float
+    plays: int
+
+    @classmethod
+    def of_metadata(cls, metadata: Mapping[str, Any], format_name: str) -> Frame:
+        """Return the frame that Pillow's metadata describe."""
+        plays = metadata.get("loop", 1 if format_name == "GIF" else 0)
+        if format_name == "GIF" and metadata.get("loop", 0) > 0:
+            plays += 1  # GIF counts repetitions
+        return cls(float(metadata.get("duration", 0)), int(plays))
+
+
 def read_pages(
     path: Path, volume: bool, stack: ExitStack, limit: int | None = MAX_PIXELS
 ) -> list[Page]:
@@ -45,9 +65,10 @@ def read_pages(
         count = _check_size(path, format_name, limit)
         file.seek(0)
         if format_name == "PNG" and head[24:25] == b"\x10" and head[25] != 0:
-            return [_page(*_read_deep_png(path), format_name)]
+            return [_page(*_read_deep_png(path), format_name, False)]
         with _large_pictures(), _opened(file, format_name) as source:
-            return [_page(*_frame(source, n), format_name) for n in range(count)]
+            frames = [_frame(source, n) for n in range(count)]
+            return [_page(*frame, format_name, len(frames) > 1) for frame in frames]
 
 
 def _check_size(path: Path, format_name: str, limit: int | None) -> int:
@@ -94,10 +115,18 @@ def _frame(source: Any, index: int) -> tuple[NDArray[Any], Mapping[str, Any]]:
     """Read a frame, with one number per channel, and its metadata."""
     metadata = source.metadata(index=index, exclude_applied=False)
     mode = _expanded_mode(metadata["mode"], transparent="transparency" in metadata)
-    return source.read(index=index, mode=mode, writeable_output=False), metadata
+    array = source.read(index=index, mode=mode, writeable_output=False)
+    # The durations of some formats are known when a frame has been read.
+    later = source.metadata(index=index, exclude_applied=False)
+    return array, {
+        **metadata,
+        **{name: later[name] for name in ("duration", "loop") if name in later},
+    }
 
 
-def _page(array: NDArray[Any], metadata: Mapping[str, Any], format_name: str) -> Page:
+def _page(
+    array: NDArray[Any], metadata: Mapping[str, Any], format_name: str, animated: bool
+) -> Page:
     """Return a page with the metadata that remain valid for new pixels."""
     tags, orientation, resolution = read_exif(metadata.get("exif", b""))
     format_resolution = _format_resolution(metadata, format_name)
@@ -110,6 +139,8 @@ def _page(array: NDArray[Any], metadata: Mapping[str, Any], format_name: str) ->
         "icc_profile": metadata.get("icc_profile") if metadata["mode"] != "CMYK" else None,
         "exif": tags,
         "resolution": upright_resolution(resolution, orientation),
+        "frame": Frame.of_metadata(metadata, format_name) if animated else None,
+        "palette": metadata["mode"] in ("P", "PA") and format_name != "GIF",
     }
     known = {name: value for name, value in extras.items() if value}
     alpha = last_alpha(array.shape[-1])
@@ -135,20 +166,20 @@ def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a PNG picture."""
-    array, metadata = _contents(images, bands)
+    frames, metadata = _contents(images, bands)
     with as_file_error(f"cannot write {path}"):
-        if array.dtype == np.uint16 and array.shape[-1] > 1:
-            encoded = require("imagecodecs").png_encode(np.ascontiguousarray(array))
+        if frames[0].dtype == np.uint16 and frames[0].shape[-1] > 1:
+            encoded = require("imagecodecs").png_encode(np.ascontiguousarray(frames[0]))
             path.write_bytes(_with_chunks(encoded, metadata))
         else:
-            _write_picture(array, path, metadata)
+            _write_picture(frames, path, metadata)
 
 
 def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a JPEG picture with quality 95 and colours at full resolution."""
-    array, metadata = _contents(images, bands, _MAX_SEGMENT_BYTES)
+    frames, metadata = _contents(images, bands, _MAX_SEGMENT_BYTES)
     with as_file_error(f"cannot write {path}"):
-        _write_picture(array, path, {**metadata, "quality": 95, "subsampling": 0})
+        _write_picture(frames, path, {**metadata, "quality": 95, "subsampling": 0})
 
 
 def write_webp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
@@ -163,32 +194,54 @@ def write_avif(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> N
 
 def write_bmp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a BMP picture; it has no metadata."""
-    array, _ = _contents(images, bands)
+    frames, _ = _contents(images, bands)
     with as_file_error(f"cannot write {path}"):
-        _write_picture(array, path, {})
+        _write_picture(frames, path, {})
+
+
+def write_gif(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
+    """Write a GIF picture or animation, each frame with the 256 colours closest to its own."""
+    frames, _ = _contents(images, bands)
+    options: dict[str, Any] = {}
+    if len(frames) > 1:
+        plays = images[0].extras["frame"].plays
+        options["loop"] = max(plays - 1, 0) if plays != 1 else None
+    with as_file_error(f"cannot write {path}"):
+        _write_picture(frames, path, {**_animation(images), **options})
 
 
 def _write_without_dpi(
     images: Sequence[Image], bands: Iterable[Bands], path: Path, **options: Any
 ) -> None:
     """Write a picture with Pillow's options, in a format that has no resolution."""
-    array, metadata = _contents(images, bands)
+    frames, metadata = _contents(images, bands)
     metadata.pop("dpi", None)
     with as_file_error(f"cannot write {path}"):
-        _write_picture(array, path, {**metadata, **options})
+        _write_picture(frames, path, {**metadata, **options})
 
 
 def _contents(
     images: Sequence[Image], bands: Iterable[Bands], max_exif: int = 2**31 - 1
-) -> tuple[NDArray[Any], dict[str, Any]]:
-    """Return the pixels of the only picture, not premultiplied, and its metadata."""
-    image = collected(images, bands)
-    array = image.array
-    if image.extras.get("photometric") == "miniswhite" and array.dtype.kind == "b":
-        array = ~array  # it looks the same
-    if image.alpha is not None and image.alpha.premultiplied:  # no format's colours are
-        array = divide(array.astype(np.float64), image.alpha, array.dtype)
-    return array, _metadata(image, max_exif)
+) -> tuple[list[NDArray[Any]], dict[str, Any]]:
+    """Return the pixels of the picture, or of all frames, not premultiplied, and the metadata."""
+    frames = []
+    for page, rows in zip(images, bands, strict=True):
+        image = collected([page], [rows])
+        array = image.array
+        if image.extras.get("photometric") == "miniswhite" and array.dtype.kind == "b":
+            array = ~array  # it looks the same
+        if image.alpha is not None and image.alpha.premultiplied:  # no format's colours are
+            array = divide(array.astype(np.float64), image.alpha, array.dtype)
+        frames.append(array)
+    return frames, {**_metadata(images[0], max_exif), **_animation(images)}
+
+
+def _animation(images: Sequence[Image]) -> dict[str, Any]:
+    """Return Pillow's options for the frames of an animation; none for a picture."""
+    if len(images) == 1:
+        return {}
+    frames: list[Frame] = [image.extras["frame"] for image in images]
+    return {"duration": [round(frame.duration) for frame in frames], "loop": frames[0].plays}
 
 
 def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
@@ -225,10 +278,17 @@ def _metadata(image: Image, max_exif: int) -> dict[str, Any]:
     return {name: value for name, value in metadata.items() if value is not None}
 
 
-def _write_picture(array: NDArray[Any], path: Path, options: Mapping[str, Any]) -> None:
-    """Write a picture in the format of the file's suffix, with Pillow's options."""
-    array = array[..., 0] if array.shape[-1] == 1 else array
+def _write_picture(frames: Sequence[NDArray[Any]], path: Path, options: Mapping[str, Any]) -> None:
+    """Write a picture or an animation in the format of the suffix, with Pillow's options."""
     extension = path.suffix.lower()
+    arrays = [frame[..., 0] if frame.shape[-1] == 1 else frame for frame in frames]
+    if len(arrays) > 1:
+        make = require("PIL.Image").fromarray
+        first, *rest = (make(np.ascontiguousarray(array)) for array in arrays)
+        known = {name: value for name, value in options.items() if value is not None}
+        first.save(path, save_all=True, append_images=rest, **known)
+        return
+    (array,) = arrays
     with path.open("wb") as file:
         require("imageio.v3").imwrite(file, array, extension=extension, plugin="pillow", **options)
 

@@ -175,7 +175,7 @@ def _image(
         palette = (page.colormap.T >> 8).astype(np.uint8)
         indices, has_channel_axis = array[..., 0], True
         array = palette[indices] if loaded else zeros((*indices.shape, 3), palette.dtype)
-        extras, alpha = {}, None
+        extras, alpha = {"palette": True}, None
     elif photometric in ("SEPARATED", "YCBCR"):
         rgb = zeros((*array.shape[:-1], 3), array.dtype)
         array = _as_rgb(array, photometric, page) if loaded else rgb
