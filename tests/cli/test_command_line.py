@@ -1,17 +1,23 @@
 """The command line, run in this process: errors, progress bars, and the small commands."""
 
 import importlib
+import math
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 from commands import AFFINE, brain, noise, run, warped
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gridsample
 from gridsample import cli, io, warp
-from gridsample.cli import terminal
+from gridsample.cli import info, terminal
+from gridsample.cli.maps import scaled
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.methods import ALIASES
 from gridsample.io import Image
 
 
@@ -38,6 +44,7 @@ def files():
     np.save("gridint.npy", np.zeros((4, 4, 2), int))
     np.save("grid.npy", np.zeros((4, 4, 2)))
     io.Path("text.png").write_text("no picture")
+    io.Path("text").write_text("no picture")
     io.Path("cut.npy").write_bytes(io.Path("float.npy").read_bytes()[:-100])
     io.Path("cut.png").write_bytes(io.Path("p.png").read_bytes()[:-100])
     io.Path("eight.txt").write_text("1 2 3 4 5 6 7 8")
@@ -49,23 +56,30 @@ def files():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "required: COMMAND"),
-        ("wrap p.png o.png", "wrap"),
-        ("warp p.png", "required: OUTPUT"),
-        ("warp p.png o.png --twist 3", "--twist"),
-        ("warp p.png o.png --rot 3", "--rot"),
+        ("wrap p.png o.png", "there is no command wrap; did you mean gridsample warp?"),
+        ("warp p.png", "give OUTPUT, the file to write"),
+        ("warp", "give INPUT and OUTPUT"),
+        ("warp p.png q.png o.png", "several INPUTs with --out FOLDER"),
+        ("resize p.png o.png 40x30", "did you mean --size 40x30?"),
+        ("warp p.png o.png --twist 3", "there is no option --twist (see"),
+        ("warp p.png o.png -x", "there is no option -x (see"),
+        ("warp p.png o.png --output o", "there is no option --output; did you mean --out?"),
+        ("warp p.png o.png --rotat 3", "did you mean --rotate?"),
         ("warp none.png o.png", "none.png: No such file"),
-        ("warp folder.png o.png", "folder.png: Is a directory"),
-        ("warp p.xyz o.png", ".png, .jpg, .jpeg, .tif"),
+        ("warp folder.png o.png", "folder.png is a folder; accepted"),
+        ("info folder.png", "folder.png is a folder; accepted"),
+        ("warp http://a.b/p.png o.png", "http://a.b/p.png is an address"),
+        ("warp text o.png", ".png, .jpg, .jpeg, .tif"),
+        ("info nothing", "nothing: No such file"),
         ("warp p.png o.xyz", ".png, .jpg, .jpeg, .tif"),
         ("warp text.png o.png", "neither a PNG nor a JPEG"),
         ("warp cut.png o.png", "cannot read cut.png as PNG"),
         ("warp cut.npy o.npy", "cannot read cut.npy as NumPy"),
         ("warp objects.npy o.npy", "cannot read objects.npy"),
         ("warp new\nline.png o.png", "neither"),
-        ("warp p.png folder.png", "is a folder"),
+        ("warp p.png folder.png", "folder.png is a folder; --out folder.png writes into it"),
         ("warp p.png no/where.png", "no folder no"),
-        ("warp p.png p.jpg", "p.jpg exists; --force replaces it (in Python, overwrite=True)"),
+        ("warp p.png p.jpg", "p.jpg exists; --force replaces it\n"),
         ("warp float.npy o.png", "PNG does not hold float64 pictures of 3 channels; TIFF"),
         ("warp deep.npy o.jpg", "JPEG does not hold uint16"),
         ("warp alpha.npy o.jpg", "JPEG does not hold uint8 pictures of 4 channels"),
@@ -77,11 +91,14 @@ def files():
         ("warp p.png o.png --translate -inf,0", "finite"),
         ("warp p.png o.png --scale 0", "singular"),
         ("warp p.png o.png --translate 1,2,3", "--translate takes 2 numbers, got 3"),
-        ("warp p.png o.png --size 0x4", "--size: expected a size like 640x480, got '0x4'"),
-        ("warp p.png o.png --size 4", "--size has 1 numbers, but the input is 8x6: give WxH"),
+        ("warp p.png o.png --size 0x4", "--size: expected a size like 640x480, 640, x480"),
+        ("warp p.png o.png --size 4,3", "--size: did you mean 4x3? expected a size"),
+        ("warp p.png o.png --size x", "expected a size like"),
+        ("warp p.png o.png --size 0%", "expected a size like"),
         ("warp volume.npy o.npy --size 4x4", "give WxHxD"),
         ("warp p.png o.png --size 99999999x99999999", "allocate"),
-        ("warp p.png o.png --mode cubist", "cubist"),
+        ("warp p.png o.png --mode cubci", "'cubci' is not known; did you mean cubic? accepted: n"),
+        ("warp p.png o.png --mode area", "'area' is for gridsample resize; accepted: nearest"),
         ("warp p.png o.png --rotate 3 --mode cubist", "cubist"),
         ("warp p.png o.png --mode nearest,cubist", "cubist"),
         ("warp p.png o.png --padding reflect", "reflect"),
@@ -101,11 +118,15 @@ def files():
         ("warp p.png o.png --grid grid.npy --size 3x3", "--grid"),
         ("info none.png", "none.png: No such file"),
         ("info text.png", "neither"),
-        ("explain --size 4x4", "required: --at"),
+        ("explain --size 4x4", "give --at, or --topic NAME"),
+        ("explain --topic aligncorners", "did you mean align_corners? accepted: align_corners"),
         ("explain --size 4x4 --at 1,2 --plot p.png", "p.png exists"),
         ("explain --size 4x4 --at 1,2 --mode cubist", "cubist"),
         ("explain --size 4x4 --at 1,2,3", "at"),
-        ("explain --size 4x4 --at 1,2 --coords pixels", "coords 'pixels'"),
+        (
+            "explain --size 4x4 --at 1,2 --coords pixels",
+            "'pixels' is not known; did you mean pixel?",
+        ),
         ("explain --size 4x4 --at 1,2 --coords displacement --index 1,a", "integers like 3,0"),
     ],
 )
@@ -153,12 +174,12 @@ def test_an_interrupt_while_sampling_ends_with_130(monkeypatch, capfd):
 @pytest.mark.slow
 def test_every_option_value_in_the_help_is_accepted(capsys):
     np.save("x.npy", noise(6, 8, 3, dtype=np.uint8))
-    assert run("warp", "--help") == 0
+    assert run("warp", "--help-all") == 0
     output = capsys.readouterr().out.split("\nmodes:\n")[1].split("\n\n")
     modes, boundaries = (" ".join(part.replace(".", ",").split()) for part in output[:2])
-    modes = modes.split(", bilinear and")[0].split(", ")
+    modes = modes.split(", The last")[0].split(", ")
     boundaries = boundaries.removeprefix("boundaries: ").rstrip(",").split(", ")
-    assert modes == list(gridsample.methods.names())
+    assert modes == [*gridsample.methods.names(), *ALIASES]
     assert boundaries == [*BOUNDARIES, "missing"]
     for words in [
         *(["--mode", name] for name in modes),
@@ -276,12 +297,115 @@ def test_explain_needs_matplotlib_only_to_draw(monkeypatch, capsys):
     assert 'pip install "gridsample[cli]"' in capsys.readouterr().err
 
 
-def test_help_and_version(capsys):
-    assert run("--version") == 0
-    assert capsys.readouterr().out == f"gridsample {gridsample.__version__}\n"
-    for words in (["--help"], ["warp", "--help"], ["info", "--help"], ["explain", "--help"]):
+def test_version_and_the_list_of_commands(capsys):
+    for words in (["--version"], ["-V"]):
         assert run(*words) == 0
-        assert capsys.readouterr().out.startswith("usage: gridsample")
+        assert capsys.readouterr().out == f"gridsample {gridsample.__version__}\n"
+    for words in ([], ["--help"], ["help"]):
+        assert run(*words) == 0
+        output = capsys.readouterr().out
+        assert output.startswith("usage: gridsample COMMAND")
+        assert output.count("\n") <= 24
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_fits_a_screen_and_the_full_help_has_every_option(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(name, "--help") == 0
+    short = capsys.readouterr().out
+    assert short.startswith(f"usage: gridsample {name}")
+    assert short.count("\n") <= 24
+    assert run("help", name) == run(name, "-h") == 0
+    assert capsys.readouterr().out == 2 * short
+    assert run(name, "--help-all") == 0
+    full = capsys.readouterr().out
+    options = {word for action in cli.command_of(name)._actions for word in action.option_strings}
+    assert all(
+        re.search(rf"^  (-h, )?{option}\b", full, re.MULTILINE) for option in options - {"-h"}
+    )
+    assert len(full) > len(short)
+
+
+@pytest.mark.parametrize("words", ["", "--version", "--help", "resiz a b", "--verison"])
+def test_the_version_loads_no_library(words):
+    script = (
+        "import sys\nfrom gridsample import cli\n"
+        f"cli.main({words.split()})\nassert 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+
+
+# What messages to Python users have, and a shell does not: names with underscores, flags, repr.
+PYTHON = re.compile(
+    r"\w=(?:True|False|None|')|\(None\)|gridsample\.help|\('[^']*',|[a-z]_(?:mode|value|corn)"
+)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "resize p.png p.jpg --scale 2",
+        "resize p.png o.png --scale 2 --mode area --align-corners",
+        "warp float.npy o.npy --rotate 3 --mode spline3 --missing ignore",
+        "warp float.npy o.npy --rotate 3 --mode label",
+        "warp p.png o.png --rotate 3 --padding reflect",
+        "warp p.png o.png --rotate 3 --padding zeros,constant",
+        "warp p.png o.png --rotate 3 --mode linear,linear,linear",
+        "warp p.png o.png --rotate 3 --mode label,cubic",
+        "warp p.png o.png --rotate 3 --mode label --padding dst1",
+        "warp p.png o.png --rotate 3 --mode label --padding constant --fill 0.5",
+        "explain --size 4x4 --at 1,2 --mode area",
+    ],
+)
+def test_messages_have_no_words_of_python(files, words, capsys):
+    assert run(*words.split()) == 2
+    error = capsys.readouterr().err
+    assert not PYTHON.search(error), error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "size"),
+    [
+        ("--size 16", (16, 12)),
+        ("--size x9", (12, 9)),
+        ("--size 16x", (16, 12)),
+        ("--size 3x20", (3, 20)),
+        ("--size 50%", (4, 3)),
+        ("--scale 50%", (4, 3)),
+        ("--scale 200%,0.5", (16, 3)),
+        ("--size 0.1%", (1, 1)),
+    ],
+)
+def test_sizes_may_be_relative(files, words, size):
+    for command in ("resize", "warp"):
+        if command == "resize" or "--size" in words:
+            assert run(command, "p.png", "o.png", *words.split(), "--force") == 0
+            assert io.read("o.png").size == size
+
+
+@given(n=st.integers(1, 100_000), percent=st.integers(1, 300))
+def test_scaled_sizes_are_those_of_exact_arithmetic(n, percent):
+    expected = max(1, n * percent // 100)
+    assert scaled((n,), [percent / 100], math.floor) == (expected,)
+
+
+def test_a_scale_is_not_lowered_by_rounding():
+    np.save("x.npy", noise(100, 100))
+    assert run("resize", "x.npy", "y.npy", "--scale", "0.29") == 0
+    assert np.load("y.npy").shape == (29, 29)
+
+
+def test_files_are_examined_before_torch_is_needed(files, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for words, message in (
+        ("none.png p.png o.png", "none.png: No such file"),
+        ("p.png text.png o.png", "neither a PNG"),
+        ("p.png p.png p.jpg", "p.jpg exists"),
+        ("p.png p.png o.png --initial none.txt", "none.txt: No such file"),
+    ):
+        assert run("register", *words.split()) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_the_module_is_the_command():
@@ -312,7 +436,7 @@ def test_libraries_keep_quiet(monkeypatch, capfd):
         warnings.warn("a library's worry", stacklevel=1)
         logging.getLogger("tifffile").error("a library's worry")
 
-    monkeypatch.setattr(cli, "_info", chatter)
+    monkeypatch.setattr(info, "_info", chatter)
     assert run("info", "x.npy") == 0
     assert capfd.readouterr() == ("", "")
     assert logging.root.manager.disable == 0

@@ -157,7 +157,7 @@ def test_info_shows_the_nodata_value(capsys: pytest.CaptureFixture[str]) -> None
     [
         (("--nodata", "-1"), "--nodata -1 cannot be stored in pixels of dtype uint8"),
         (("--nodata", "none"), "expected a number, got 'none'"),
-        (("--missing", "fill"), "invalid choice: 'fill'"),
+        (("--missing", "fill"), "'fill' is not known; accepted: propagate"),
         (("--nodata", "0", "--mode", "spline3"), "would prefilter the image"),
     ],
 )

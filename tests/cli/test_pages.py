@@ -43,6 +43,34 @@ def larger(array, scale=2):
 # ---- pages ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("suffix", ["png", "webp", "gif"])
+def test_animations_stay_animated(suffix, capsys):
+    first, *others = [pillow.fromarray(noise(8, 12, 3) // 4 + 60 * n) for n in range(3)]
+    options = {"save_all": True, "append_images": others, "duration": [50, 100, 200], "loop": 2}
+    first.save(f"in.{suffix}", **options)
+    for command in (["resize", "--scale", 2], ["warp", "--rotate", 180]):
+        assert run(command[0], f"in.{suffix}", f"out.{suffix}", *command[1:], "--force") == 0
+        with io.pages(f"out.{suffix}") as pages:
+            frames = [page.image.extras["frame"] for page in pages]
+            assert [frame.duration for frame in frames] == [50, 100, 200]
+            assert {frame.plays for frame in frames} == {3 if suffix == "gif" else 2}
+    assert capsys.readouterr() == ("", "")
+    assert run("info", f"out.{suffix}") == 0
+    assert "duration  100 ms" in capsys.readouterr().out
+
+
+def test_a_lost_palette_is_told(capsys):
+    picture = pillow.fromarray(noise(8, 12, 3)).quantize(16)
+    for suffix in ("png", "tif"):
+        picture.save(f"in.{suffix}")
+        assert run("resize", f"in.{suffix}", f"out.{suffix}", "--scale", 2) == 0
+        assert f"has a palette; out.{suffix} has RGB colours" in capsys.readouterr().err
+    assert run("resize", "in.png", "out.gif", "--scale", 2) == 0
+    assert capsys.readouterr().err == ""
+    with pillow.open("out.gif") as written:
+        assert written.mode == "P"
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 @pytest.mark.parametrize("shape", [(5, 7, 9), (3, 6, 8, 3), (2, 1, 1)])

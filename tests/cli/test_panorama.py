@@ -112,7 +112,7 @@ def test_invalid_files_and_options_are_rejected(
         ("p.png", ["--from", "perspective", "--to", "cubemap"], "needs --from-fov"),
         ("volume.npy", ["--to", "cubemap"], "volume.npy is a volume"),
         ("p.png", [], "required: --to"),
-        ("p.png", ["--to", "cubemap", "--mode", "x"], "mode 'x' is not known"),
+        ("p.png", ["--to", "cubemap", "--mode", "x"], "--mode: 'x' is not known"),
     ):
         command = [str(tmp_path / name), str(tmp_path / "o.png"), *words]
         assert cli.main(["panorama", *command]) == 2

@@ -49,7 +49,7 @@ def expected(array, size, **options):
 def test_every_format(suffix):
     array = noise(40, 31, 3)
     for words, options in (
-        (["--size", "17x23"], {"size": (23, 17), "mode": "bilinear"}),
+        (["--size", "17x23"], {"size": (23, 17), "mode": "bilinear", "antialias": True}),
         (["--scale", "1.5", "--mode", "bicubic"], {"size": (60, 46), "mode": "bicubic"}),
         (
             ["--scale", "0.3,2", "--mode", "lanczos3,nearest", "--antialias"],
@@ -177,9 +177,15 @@ def test_metadata_is_kept(monkeypatch):
         (["--scale", "0"], "--scale takes one positive number or 2"),
         (["--scale", "1,2,3"], "--scale takes one positive number or 2"),
         (["--size", "3x3x3"], "--size has 3 numbers"),
-        (["--size", "3x3", "--mode", "cubics"], "mode 'cubics' is not known"),
-        (["--size", "3x3", "--mode", "area", "--align-corners"], "align_corners has no meaning"),
-        (["--size", "3x3", "--threads", "0"], "threads must be at least 1"),
+        (
+            ["--size", "3x3", "--mode", "cubics"],
+            "--mode: 'cubics' is not known; did you mean cubic?",
+        ),
+        (
+            ["--size", "3x3", "--mode", "area", "--align-corners"],
+            "--align-corners has no meaning for --mode area; leave it out, or",
+        ),
+        (["--size", "3x3", "--threads", "0"], "--threads: expected a whole number from 1"),
     ],
 )
 def test_invalid_arguments_are_rejected(words, message, capsys):
@@ -202,7 +208,7 @@ def test_existing_or_unsuitable_outputs_are_rejected(capsys):
 
 
 def test_help_names_the_modes(capsys):
-    assert run("--help") == 0
+    assert run("--help-all") == 0
     output = capsys.readouterr().out
     assert all(name in output for name in gridsample.methods.names(resizing=True))
 

@@ -1,6 +1,9 @@
 """The command line: standard input and output."""
 
 import io as streams
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -66,3 +69,37 @@ def test_unrecognized_streams_are_rejected(data, message, monkeypatch, capfdbina
     out, err = capfdbinary.readouterr()
     assert not out
     assert message in err
+
+
+class Terminal(streams.BytesIO):
+    """A stream that is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_bytes_are_not_written_to_a_terminal(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "a.png"
+    io.write(Image(noise(9, 8, 3, dtype=np.uint8), "NumPy", True), path)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", streams.TextIOWrapper(Terminal()))
+        assert cli.main(["resize", str(path), "-", "--scale", "2"]) == 2
+    assert "not text for a terminal" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", streams.TextIOWrapper(Terminal()))
+    assert cli.main(["info", "-"]) == 2
+    assert "standard input is a terminal" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes of POSIX")
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_named_pipe_gets_the_bytes_and_remains(force, tmp_path):
+    path, pipe, copy = (tmp_path / name for name in ("a.png", "pipe.png", "copy.png"))
+    io.write(Image(noise(9, 8, 3, dtype=np.uint8), "NumPy", True), path)
+    os.mkfifo(pipe)
+    command = f"cat {pipe} > {copy}"
+    with subprocess.Popen(["sh", "-c", command]) as reader:
+        assert cli.main(["resize", str(path), str(pipe), "--scale", "2", *force]) == 0
+        assert reader.wait(60) == 0
+    assert io.read(copy).size == (16, 18)
+    assert pipe.is_fifo()
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["a.png", "copy.png", "pipe.png"]

@@ -31,7 +31,7 @@ def volume(path: Path, shape: tuple[int, ...], affine: Array, dtype: Any = np.fl
 
 
 def run(*words: Any) -> int:
-    return cli.main(["warp", *map(str, words)])
+    return cli.main(["warp", "--no-antialias", *map(str, words)])
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_like_and_transform() -> None:
         (["warp", "in.zarr", "out.png"], "must end in .zarr"),
         (["warp", "in.zarr", "out.zarr", "--grid", "g.npy"], "--grid is not accepted for Zarr"),
         (["warp", "in.zarr", "out.zarr", "--fill", "3"], "requires --padding constant"),
-        (["warp", "in.zarr", "out.zarr", "--size", "5"], "--size has 1 numbers"),
+        (["warp", "in.zarr", "out.zarr", "--size", "5x5x5"], "--size has 3 numbers"),
         (["warp", "in.zarr", "out.zarr", "--like", "in.zarr", "--rotate", "3"], "no steps"),
         (["warp", "in.zarr", "out.zarr", "--transform", "no.json"], "no.json: No such file"),
         (["resize", "in.zarr", "out.zarr", "--scale", "2", "--nodata", "3"], "--nodata is not"),

@@ -6,9 +6,8 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
-from gridsample.cli.arguments import add_command
+from gridsample.cli.arguments import Command
 from gridsample.cli.terminal import progress_bar
 from gridsample.doctor import RULES, Report, examine_files
 
@@ -37,11 +36,10 @@ examples:
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command."""
+def command() -> Command:
+    """Return the parser of the command."""
     rules = "\n".join(f"  {rule.code}  {rule.name}" for rule in RULES.values())
-    summary = "find misuse of grid sampling in Python code"
-    command = add_command(commands, "doctor", run, summary, HELP, NOTES.format(rules=rules))
+    command = Command("doctor", ["PATH..."], run, HELP, NOTES.format(rules=rules))
     command.add_argument(
         "paths", type=Path, nargs="*", metavar="PATH", help="a file, or a folder of Python files"
     )
@@ -59,6 +57,7 @@ def add(commands: Any) -> None:
         metavar="W",
         help="width of the image for which shifts are given, in pixels (default: 256)",
     )
+    return command
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
-from gridsample.cli.hints import LabelHint, ShrinkHint
-from gridsample.cli.maps import Map, canvas_of, check_canvas, map_of_arguments
+from gridsample.cli.hints import COPYING, LabelHint, ShrinkHint, show_lost_palette
+from gridsample.cli.maps import Map, canvas_of, check_canvas, map_of_arguments, scaled
 from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
 from gridsample.definitions.boundaries import MISSING
-from gridsample.definitions.checks import check_threads
 from gridsample.definitions.labels import check_labels, has_labels
 from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.ops.missing import check_rule
@@ -51,6 +50,7 @@ def convert_file(
             bands = (pixels(page_progress(n)) for n, (_, pixels) in enumerate(prepared))
             results = [result for result, _ in prepared]
             io.write_pages(results, bands, arguments.output, overwrite=arguments.force)
+    show_lost_palette(results, arguments.output)
 
 
 def warp_file(
@@ -60,7 +60,7 @@ def warp_file(
     """Warp every page of a file by the map that a function makes for it."""
     if arguments.fill is not None and "constant" not in listed(arguments.padding):
         raise ValueError("--fill requires --padding constant; give both or neither")
-    hints = LabelHint(arguments.mode), ShrinkHint(arguments)
+    hints = LabelHint(arguments.mode, bool(arguments.antialias)), ShrinkHint(arguments)
 
     def prepare(page: io.Page) -> PreparedPage:
         return _warped_page(page, arguments, map_of(page.image, arguments), *hints)
@@ -68,6 +68,26 @@ def warp_file(
     convert_file(arguments, "warping", prepare)
     for hint in hints:
         hint.show()
+
+
+def antialiases(arguments: argparse.Namespace, by_default: bool = True) -> bool:
+    """Return whether pixels are averaged where they are more than those of the output.
+
+    Unless the user chose, they are by default if the mode copies no pixels along any axis.
+    """
+    if arguments.antialias is not None:
+        return bool(arguments.antialias)
+    return by_default and not COPYING & {*listed(arguments.mode)}
+
+
+def resize_antialiases(
+    arguments: argparse.Namespace, size: Sequence[int], new_size: Sequence[int]
+) -> bool:
+    """Return whether weights are stretched: by default, only if some axis shrinks.
+
+    Where nothing shrinks, antialiasing would only choose another cubic.
+    """
+    return antialiases(arguments, any(new < n for n, new in zip(size, new_size, strict=True)))
 
 
 def _warped_page(
@@ -79,6 +99,7 @@ def _warped_page(
 ) -> PreparedPage:
     """Return a page of `warp_file`."""
     image, mode, rank = page.image, arguments.mode, len(page.image.size)
+    antialias = antialiases(arguments, output_map.is_smooth)
     _check_labels(mode, image)
     if output_map.copies:
         mode = warp.exact_mode(mode, rank)
@@ -96,16 +117,23 @@ def _warped_page(
         if mode == arguments.mode:  # otherwise, pixels are copied
             label_hint.examine(image, array)
         size, align_corners = array.shape[:-1], output_map.align_corners
+
+        def grid_at(rows: slice) -> NDArray[Any]:
+            grid = output_map.grid_at(rows)
+            if not antialias:
+                shrink_hint.examine(grid, size, align_corners)
+            return grid
+
         warped = warp.sample(
             array if missing is None else missing.with_nan(array),
-            lambda rows: shrink_hint.examine(output_map.grid_at(rows), size, align_corners),
+            grid_at,
             output_map.canvas[::-1],
             mode=mode,
             padding_mode=padding,
             align_corners=align_corners,
             fill_value=fill,
             missing="ignore" if missing is not None and missing.ignore else "propagate",
-            antialias=arguments.antialias,
+            antialias=antialias,
             alpha=alpha,
             threads=arguments.threads,
             progress=progress,
@@ -117,18 +145,24 @@ def _warped_page(
 
 def resize_file(arguments: argparse.Namespace) -> None:
     """Resize every page of a file in bands of rows."""
-    hint = LabelHint(arguments.mode, arguments.antialias)
+    label_hint, shrink_hint = (
+        LabelHint(arguments.mode, antialiases(arguments)),
+        ShrinkHint(arguments),
+    )
 
     def prepare(page: io.Page) -> PreparedPage:
         image = page.image
         size = check_canvas(output_size(arguments, image.size, image.spacing), image)
         voxels = warp.fitted(image.size, size, bool(arguments.align_corners))
         result = with_nodata(_result(image, size, voxels), arguments)
-        bands = _resized_bands(arguments, hint, page, size)
+        if not resize_antialiases(arguments, image.size, size):
+            shrink_hint.compare(image.size, size)
+        bands = _resized_bands(arguments, label_hint, page, size)
         return result, lambda progress: _reporting(bands, size[-1], progress)
 
     convert_file(arguments, "resizing", prepare)
-    hint.show()
+    for hint in (label_hint, shrink_hint):
+        hint.show()
 
 
 def _resized_bands(
@@ -139,15 +173,15 @@ def _resized_bands(
     from gridsample.ops.resizing import plan_resizing
 
     image, method_options = page.image, (arguments.mode, arguments.align_corners)
+    antialias = resize_antialiases(arguments, image.size, size)
     shape, size = image.array.shape, size[::-1]
-    plan_resizing(shape[:-1], size, None, *method_options, None, arguments.antialias)
-    check_threads(arguments.threads)
+    plan_resizing(shape[:-1], size, None, *method_options, None, antialias)
     _check_labels(arguments.mode, image)
     dtype, alpha = image.array.dtype.newbyteorder("="), sampled_alpha(image, arguments)
     methods = [find_method(name, resizing=True) for name in listed(arguments.mode)]
     copies = {method.name for method in methods} <= {"nearest", "nearest-exact"}
     # Labels are copied, too: the number of missing pixels is one of them.
-    copies = (copies and not arguments.antialias) or has_labels(arguments.mode)
+    copies = (copies and not antialias) or has_labels(arguments.mode)
     missing = nodata_of(image, arguments, alpha, copies)
     if copies:
         alpha = None  # whole pixels are copied
@@ -167,9 +201,7 @@ def _resized_bands(
         threads, planes = arguments.threads, shape
         if missing is not None and missing.ignore:
             planes = (*shape[:-1], 2 * shape[-1])  # the mask of each channel comes after it
-        result = resize_rows(
-            rows, planes, size, None, *method_options, arguments.antialias, threads=threads
-        )
+        result = resize_rows(rows, planes, size, None, *method_options, antialias, threads=threads)
         for band in result:
             if missing is not None:
                 yield missing.mean(band) if missing.ignore else missing.with_number(band)
@@ -184,19 +216,19 @@ def output_size(
 ) -> tuple[int, ...]:
     """Return the size of the output, x first, for the size and the spacing of the input."""
     if [arguments.size, arguments.scale, arguments.spacing].count(None) != 2:
-        raise ValueError("give one of --size, --scale and --spacing")
+        raise ValueError("give one of --size, --scale and --spacing, such as --size 50%")
     if arguments.size:
         return canvas_of(arguments.size, size)
     if arguments.scale:
         factors = _for_each_axis("--scale", arguments.scale, len(size))
-        return _scaled(size, factors, _floor)
+        return scaled(size, factors, math.floor)
     spacings = _for_each_axis("--spacing", arguments.spacing, len(size))
     if spacing is None:
         raise ValueError(
             "--spacing needs a file with the sizes of its voxels or pixels, NIfTI or GeoTIFF; "
             "give --size or --scale for others"
         )
-    return _scaled(size, [s / new for s, new in zip(spacing, spacings, strict=True)], round)
+    return scaled(size, [s / new for s, new in zip(spacing, spacings, strict=True)], round)
 
 
 def _for_each_axis(option: str, numbers: Sequence[float], rank: int) -> Sequence[float]:
@@ -208,20 +240,6 @@ def _for_each_axis(option: str, numbers: Sequence[float], rank: int) -> Sequence
             + ",".join(f"{number:g}" for number in numbers)
         )
     return all_numbers
-
-
-def _floor(number: float) -> int:
-    """Return the largest integer up to a number, or the one from which it differs by rounding."""
-    nearest = round(number)
-    return nearest if math.isclose(number, nearest, rel_tol=1e-12) else math.floor(number)
-
-
-def _scaled(
-    size: Sequence[int], factors: Sequence[float], rounding: Callable[[float], int]
-) -> tuple[int, ...]:
-    """Return a size times factors, in whole pixels, at least one."""
-    # The limit is larger than any size, but finite.
-    return tuple(max(1, rounding(min(n * s, 1e30))) for n, s in zip(size, factors, strict=True))
 
 
 def _result(image: io.Image, size: tuple[int, ...], voxels: NDArray[np.float64]) -> io.Image:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gridsample import fields, io
 from gridsample.cli import parsers, texts
-from gridsample.cli.arguments import PROCESSING, WARPING, add_command, add_shared
+from gridsample.cli.arguments import FURTHER, Command, add_shared
 from gridsample.cli.files import warp_file
 from gridsample.cli.maps import map_of_flow
 from gridsample.io.fields import read_field
@@ -29,7 +27,8 @@ colours:
 warping:
   The output pixel (x, y) shows the image at (x, y) plus the flow at that pixel. With the flow from
   frame 1 to frame 2, give frame 2: the output looks like frame 1. Where the flow is missing,
-  pixels are 0, or NaN in floating-point images.
+  pixels are 0, or NaN in floating-point images. Where it shrinks the image, single places are read
+  unless --antialias is given.
 
 {modes}
 
@@ -42,22 +41,27 @@ examples:
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command."""
-    summary = "show a flow as colours, or warp an image by it"
-    command = add_command(commands, "flow", _flow_file, summary, HELP, texts.notes(NOTES))
-    command.add_argument("flow", type=Path, metavar="FLOW", help="the file with the flow")
-    add_shared(command, "output")
-    command.add_argument(
-        "--warp", type=Path, dest="input", metavar="IMAGE", help="the image to warp by the flow"
+def command() -> Command:
+    """Return the parser of the command."""
+    parser = Command("flow", ["FLOW OUTPUT"], _flow_file, HELP, texts.notes(NOTES))
+    parser.add_argument("flow", type=parsers.file, metavar="FLOW", help="the file with the flow")
+    add_shared(parser, "output")
+    parser.add_argument(
+        "--warp",
+        type=parsers.file,
+        dest="input",
+        metavar="IMAGE",
+        help="the image to warp by the flow",
     )
-    command.add_argument(
+    parser.add_argument(
         "--largest",
         type=parsers.number,
         metavar="PIXELS",
         help="length of the strongest colours (default: the longest vector)",
     )
-    add_shared(command, *WARPING, "--fill", *PROCESSING)
+    add_shared(parser, "--mode", "--padding", "--force")
+    add_shared(parser.further, "--no-antialias", "--volume", *FURTHER)
+    return parser
 
 
 def _flow_file(arguments: argparse.Namespace) -> None:

@@ -1,9 +1,11 @@
-"""Hints on stderr: labels that were blended, and warps that skipped pixels."""
+"""Hints on stderr: labels that were blended, and pixels that were skipped."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,10 @@ from gridsample.ops.footprints import footprint
 
 MAX_LABELS = 256
 MAX_ROWS = 64  # of a band, which are examined
-# Warps that shrink by more than this factor need antialiasing.
+# Outputs that are smaller by more than this factor need antialiasing.
 MIN_SHRINK = 1.5
+# The modes that copy pixels.
+COPYING = {"nearest", "nearest-exact", "spline0"}
 # The formats in which labels are usually stored.
 LABEL_FORMATS = ("NIfTI", "TIFF", "NumPy")
 
@@ -32,7 +36,7 @@ class LabelHint:
     def __init__(self, mode: Mode, antialias: bool = False) -> None:
         """Start without pixels; a mode that copies or votes needs no hint."""
         methods = [find_method(name, resizing=True) for name in listed(mode)]
-        copying = set() if antialias else {"nearest", "nearest-exact"}
+        copying = set() if antialias else COPYING
         self.is_active = not all(method.votes or method.name in copying for method in methods)
         self.counts: dict[int, int] = {}
         self.same_pairs: dict[int, int] = {}
@@ -64,26 +68,28 @@ class LabelHint:
 
 
 class ShrinkHint:
-    """Examines the grid of a warp, and warns if most of it shrinks the input and skips pixels."""
+    """Warns if most of an image that is not antialiased shrinks, so that pixels are skipped."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        """Start without a grid; an antialiased warp needs no hint."""
-        self.is_active = not arguments.antialias
+        """Start without an image; no hint is needed where the user chose."""
+        self.is_active = arguments.antialias is None
         self.remedy = "counts all labels" if has_labels(arguments.mode) else "averages over them"
         self.lengths: list[NDArray[Any]] = []
 
-    def examine(
-        self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool
-    ) -> NDArray[Any]:
-        """Measure the middle rows of a band's grid (rows, ..., D), and return it."""
+    def examine(self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool) -> None:
+        """Measure the middle rows of a band's grid (rows, ..., D)."""
         if not self.is_active or not grid.size:
-            return grid
+            return
         middle = len(grid) // 2
         rows = grid[max(middle - 1, 0) : middle + 2][np.newaxis]
         inside = (np.abs(rows) <= 1).all(-1)
         longest = footprint(rows, size, align_corners).lengths.max(-1)
         self.lengths.append(longest[inside])
-        return grid
+
+    def compare(self, size: Sequence[int], new_size: Sequence[int]) -> None:
+        """Measure an image that is resized."""
+        if self.is_active:
+            self.lengths.append(np.array([max(np.divide(size, new_size))]))
 
     def show(self) -> None:
         """Print the hint if the median length is above `MIN_SHRINK`."""
@@ -91,9 +97,15 @@ class ShrinkHint:
         shrink = float(np.median(lengths)) if lengths.size else 0.0
         if shrink > MIN_SHRINK:
             _print(
-                f"the warp shrinks by a factor of {shrink:.2g} and skips pixels; --antialias "
-                f"{self.remedy}"
+                f"the image shrinks by a factor of {shrink:.2g}, and pixels are skipped; "
+                f"--antialias {self.remedy}"
             )
+
+
+def show_lost_palette(images: Sequence[io.Image], path: Path) -> None:
+    """Print a hint if pictures had a palette, which the file at a path has not."""
+    if any("palette" in image.extras for image in images) and io.format_of(path).name != "GIF":
+        _print(f"the input has a palette; {path} has RGB colours, as new ones appear between them")
 
 
 def _print(hint: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample import fields, io, warp
+from gridsample.cli.parsers import Extent
 from gridsample.definitions.checks import check_extent
 from gridsample.io.fields import read_field
 from gridsample.io.nifti import Header, affine_of_rank, read_geometry
@@ -33,6 +35,8 @@ class Map(NamedTuple):
         align_corners: the convention of the grid.
         copies: whether every output pixel shows exactly one input pixel.
         like: the header whose affine the output gets, if it is not that of the input.
+        is_smooth: whether neighbours of the output are known to be neighbours of the input, so that
+            the area between them can be averaged by default.
     """
 
     canvas: tuple[int, ...]
@@ -41,6 +45,7 @@ class Map(NamedTuple):
     align_corners: bool = False
     copies: bool = False
     like: Header | None = None
+    is_smooth: bool = True
 
 
 def map_of_arguments(image: io.Image, arguments: argparse.Namespace) -> Map:
@@ -85,7 +90,7 @@ def map_of_grid(image: io.Image, path: Path, align_corners: bool) -> Map:
     grid = _load_grid(path, len(image.size))
     canvas = check_canvas(grid.shape[-2::-1], image)
     voxels = warp.fitted(image.size, canvas, align_corners)
-    return Map(canvas, lambda rows: grid[rows], voxels, align_corners)
+    return Map(canvas, lambda rows: grid[rows], voxels, align_corners, is_smooth=False)
 
 
 def map_of_flow(image: io.Image, arguments: argparse.Namespace) -> Map:
@@ -98,7 +103,7 @@ def map_of_flow(image: io.Image, arguments: argparse.Namespace) -> Map:
         )
     grid = fields.to_normalized(flow, size[::-1], coords="displacement")[0]
     canvas = check_canvas(grid.shape[-2::-1], image)
-    return Map(canvas, lambda rows: grid[rows], np.eye(len(size) + 1))
+    return Map(canvas, lambda rows: grid[rows], np.eye(len(size) + 1), is_smooth=False)
 
 
 def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> Map:
@@ -155,16 +160,45 @@ def check_canvas(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
     return size
 
 
-def canvas_of(requested: tuple[int, ...] | None, size: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the requested size, or that of the input."""
+def canvas_of(requested: Extent | None, size: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the requested size, or that of the input.
+
+    >>> canvas_of(Extent((640,)), (1280, 960)), canvas_of(Extent((), 0.5), (1280, 960))
+    ((640, 480), (640, 480))
+    """
     if requested is None:
         return size
-    if len(requested) != len(size):
+    if not requested.lengths:
+        return scaled(size, [requested.share] * len(size), math.floor)
+    lengths = requested.lengths + (None,) * (len(size) - len(requested.lengths))
+    known = [(k, length) for k, length in enumerate(lengths) if length is not None]
+    if len(lengths) != len(size) or 1 < len(known) < len(size):
+        form = "WxH" if len(size) == 2 else "WxHxD"
         raise ValueError(
-            f"--size has {len(requested)} numbers, but the input is {'x'.join(map(str, size))}: "
-            f"give {'WxH' if len(size) == 2 else 'WxHxD'}"
+            f"--size has {len(known)} numbers, but the input is {'x'.join(map(str, size))}: give "
+            f"{form}, or one number, and the others follow"
         )
-    return requested
+    if len(known) == len(size):
+        return tuple(length for _, length in known)
+    ((axis, length),) = known
+    others = scaled(size, [length / size[axis]] * len(size), round)
+    return (*others[:axis], length, *others[axis + 1 :])
+
+
+def scaled(
+    size: Sequence[int], factors: Sequence[float], rounding: Callable[[float], int]
+) -> tuple[int, ...]:
+    """Return a size times factors, in whole pixels, at least one.
+
+    A product that floating point has moved off an integer is that integer.
+
+    >>> scaled((100,), [0.29], math.floor)
+    (29,)
+    """
+    # The limit is larger than any size, but finite.
+    products = (min(n * s, 1e30) for n, s in zip(size, factors, strict=True))
+    whole = (round(p) if math.isclose(p, round(p), rel_tol=1e-9) else rounding(p) for p in products)
+    return tuple(max(1, n) for n in whole)
 
 
 def _load_grid(path: Path, rank: int) -> NDArray[Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gridsample import cameras, io
 from gridsample.alpha import divide, multiply
 from gridsample.cli import parsers, texts
-from gridsample.cli.arguments import add_command, add_shared
+from gridsample.cli.arguments import Command, add_files, add_shared
 from gridsample.cli.files import PreparedPage, Progress, convert_file, sampled_alpha
 from gridsample.cli.maps import check_canvas
 from gridsample.definitions.labels import has_labels
@@ -52,51 +52,59 @@ angles:
 size of the result:
   By default, the middle of the result has the resolution of the middle of the input. --size is one
   number for a cube map, the edge of a face. There is no antialiasing: before you make a small
-  picture of a large one, use gridsample resize --antialias.
+  picture of a large one, use gridsample resize.
 
 {modes}
 
+{batch}
+
 examples:
-  gridsample panorama pano.jpg view.jpg --to perspective --fov 90 --yaw 30 --size 800x600
+  gridsample panorama pano.jpg view.jpg --to perspective --fov 90 --yaw 30
   gridsample panorama pano.jpg cube.png --to cubemap --layout row
   gridsample panorama cube.png pano.png --from cubemap --to equirectangular --mode bicubic
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command."""
-    summary = "convert panoramas, cube maps and perspective pictures"
-    command = add_command(commands, "panorama", _panorama_file, summary, HELP, texts.notes(NOTES))
-    command.set_defaults(volume=False)
-    add_shared(command, "--max-pixels")
-    add_shared(command, "input", "output")
-    command.add_argument(
+def command() -> Command:
+    """Return the parser of the command."""
+    forms = ["INPUT OUTPUT --to PROJECTION", "INPUT... --out FOLDER --to PROJECTION"]
+    parser = Command("panorama", forms, _panorama_file, HELP, texts.notes(NOTES))
+    parser.set_defaults(volume=False)
+    parser.add_argument(
+        "--to",
+        dest="target",
+        choices=PROJECTIONS,
+        metavar="PROJECTION",
+        required=True,
+        help=", ".join(PROJECTIONS),
+    )
+    parser.add_argument(
         "--from",
         dest="source",
         choices=PROJECTIONS,
         default=PROJECTIONS[0],
+        metavar="PROJECTION",
         help="projection of the input (default: equirectangular)",
     )
-    command.add_argument(
-        "--to", dest="target", choices=PROJECTIONS, required=True, help="of the output"
-    )
     for name, text in (
-        ("fov", "horizontal field of view of a perspective output (default: 90)"),
+        ("fov", "horizontal field of view of the output (default: 90)"),
         ("from-fov", "horizontal field of view of a perspective input"),
         ("yaw", "turn to the right"),
         ("pitch", "turn up"),
         ("roll", "turn clockwise"),
     ):
-        command.add_argument(f"--{name}", type=parsers.number, metavar="DEG", help=text)
-    command.add_argument(
+        parser.add_argument(f"--{name}", type=parsers.number, metavar="DEG", help=text)
+    parser.add_argument(
         "--size", type=parsers.size, metavar="WxH", help="size of the output; S for a cube map"
     )
-    command.add_argument(
+    add_files(parser, "converting")
+    parser.further.add_argument(
         "--layout",
         choices=LAYOUT_SHAPES,
         help="how the faces of a cube map are written (default: cross)",
     )
-    add_shared(command, "--mode", "--threads", "--straight-alpha", "--force")
+    add_shared(parser.further, "--mode", "--threads", "--max-pixels", "--straight-alpha")
+    return parser
 
 
 def _panorama_file(arguments: argparse.Namespace) -> None:

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gridsample import io
+from gridsample.definitions.boundaries import BOUNDARIES, FOREIGN_BOUNDARIES, MISSING
+from gridsample.definitions.links import TOPICS
+from gridsample.definitions.methods import accepted_names
 
 T = TypeVar("T", int, float)
+Names = Callable[[str], str | tuple[str, ...]]
 
 _NEGATIVE_NUMBERS = re.compile(r"-(\d|\.\d|inf|nan)[\d.,eE+\-infa]*")
+
+
+def file(text: str) -> Path:
+    """Parse the name of a file or folder."""
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", text):
+        raise argparse.ArgumentTypeError(
+            f"{text} is an address; files are read and written on this computer only: download it "
+            "first, and name the file, or pipe it to -"
+        )
+    return Path(text)
 
 
 def numbers(text: str) -> tuple[float, ...]:
@@ -26,7 +41,20 @@ def integers(text: str) -> tuple[int, ...]:
     return _separated(text, int, "integers like 3,0")
 
 
-def _separated(text: str, number_type: type[T], expected: str) -> tuple[T, ...]:
+def factors(text: str) -> tuple[float, ...]:
+    """Parse comma-separated numbers or percentages.
+
+    >>> factors("50%,2")
+    (0.5, 2.0)
+    """
+    return _separated(text, _factor, "factors like 0.5, 50% or 2,0.5")
+
+
+def _factor(word: str) -> float:
+    return float(word[:-1]) / 100 if word.endswith("%") else float(word)
+
+
+def _separated(text: str, number_type: Callable[[str], T], expected: str) -> tuple[T, ...]:
     try:
         return tuple(map(number_type, text.split(",")))
     except ValueError:
@@ -39,6 +67,13 @@ def number(text: str) -> float:
         with contextlib.suppress(ValueError):
             return number_type(text)
     raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
+
+
+def positive(text: str) -> int:
+    """Parse a whole number from 1."""
+    if not re.fullmatch(r"0*[1-9]\d*", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return int(text)
 
 
 def size(text: str) -> tuple[int, ...]:
@@ -55,9 +90,91 @@ def sizes_of_axes(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.lower().split("x"))
 
 
-def names(text: str) -> str | tuple[str, ...]:
-    """Parse a name, or several separated by commas."""
-    return tuple(text.split(",")) if "," in text else text
+class Extent(NamedTuple):
+    """A size that may be relative to that of the input.
+
+    Attributes:
+        lengths: the numbers of pixels, x first; None for those that follow from the others.
+        share: all lengths divided by those of the input, if there are no numbers.
+    """
+
+    lengths: tuple[int | None, ...]
+    share: float = 1.0
+
+
+def extent(text: str) -> Extent:
+    """Parse a size, x first, of which one length may follow from the others, or a percentage.
+
+    >>> extent("640x480").lengths, extent("x480").lengths, extent("50%").share
+    ((640, 480), (None, 480), 0.5)
+    """
+    expected = "expected a size like 640x480, 640, x480 or 50%"
+    if text.endswith("%"):
+        try:
+            share = float(text[:-1]) / 100
+        except ValueError:
+            share = 0.0
+        if 0 < share < float("inf"):
+            return Extent((), share)
+    elif re.fullmatch(r"\d*(x\d*){0,2}", text.lower(), re.ASCII):
+        words = text.lower().split("x")
+        lengths = tuple(int(word) if word else None for word in words)
+        if any(lengths) and 0 not in lengths:
+            return Extent(lengths)
+    separated = re.fullmatch(r"([1-9]\d*)[,*:;/ ×]+([1-9]\d*)", text, re.ASCII)
+    hint = f"did you mean {separated[1]}x{separated[2]}? " if separated else ""
+    raise argparse.ArgumentTypeError(f"{hint}{expected}, got {text!r}")
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+def unknown(name: str, accepted: Sequence[str], remark: str = "") -> str:
+    """Return the error for an unknown name, which begins with the most similar accepted name.
+
+    >>> unknown("bicubc", ["bilinear", "bicubic"])
+    "'bicubc' is not known; did you mean bicubic? accepted: bilinear, bicubic"
+    """
+    close = difflib.get_close_matches(name.lower(), accepted, n=1)
+    hint = f"; did you mean {close[0]}? " if close and not remark else "; "
+    return f"{name!r} {remark or 'is not known'}{hint}accepted: {', '.join(accepted)}"
+
+
+def topic(text: str) -> str:
+    """Parse a topic of the documentation, or the code of a rule of the doctor."""
+    if text not in TOPICS and not re.fullmatch(r"GS\d\d\d", text):
+        raise argparse.ArgumentTypeError(unknown(text, [*TOPICS, "GS001"]))
+    return text
+
+
+def _names_among(accepted: Sequence[str], remarks: Mapping[str, str]) -> Names:
+    """Return a parser of a name, or of several separated by commas."""
+
+    def names(text: str) -> str | tuple[str, ...]:
+        for name in text.split(","):
+            if name not in accepted:
+                remark = remarks.get(name, "")
+                raise argparse.ArgumentTypeError(unknown(name, accepted, remark))
+        return tuple(text.split(",")) if "," in text else text
+
+    return names
+
+
+SAMPLING_MODES, RESIZING_MODES = accepted_names(), accepted_names(resizing=True)
+"""The modes of commands that warp, and of those that resize."""
+
+_ONLY_RESIZING = {
+    name: "is for gridsample resize" for name in RESIZING_MODES if name not in SAMPLING_MODES
+}
+_FOREIGN = {
+    name: remark.replace("align_corners", "--align-corners")
+    for name, remark in {**FOREIGN_BOUNDARIES, MISSING: "is for gridsample warp"}.items()
+}
+
+sampling_modes = _names_among(SAMPLING_MODES, _ONLY_RESIZING)
+resizing_modes = _names_among(RESIZING_MODES, {})
+boundaries = _names_among([*BOUNDARIES, MISSING], _FOREIGN)
+plain_boundaries = _names_among([*BOUNDARIES], _FOREIGN)
 
 
 def homography(text: str) -> tuple[float, ...]:

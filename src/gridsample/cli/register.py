@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gridsample import io
 from gridsample.alpha import divide, multiply
 from gridsample.cli import parsers, texts
-from gridsample.cli.arguments import add_command, add_shared
+from gridsample.cli.arguments import Command, add_shared
 from gridsample.cli.files import boundary_and_fill
 from gridsample.cli.terminal import progress_bar
 
@@ -64,62 +64,69 @@ _MODELS = ("translation", "rigid", "similarity", "affine", "homography", *_FIELD
 _LOSSES = ("mse", "l1", "ncc", "lncc", "mi")
 
 
-def add(commands: Any) -> None:
-    """Add the command."""
-    summary = "align one image with another"
-    command = add_command(commands, "register", _register_files, summary, HELP, texts.notes(NOTES))
-    command.set_defaults(fill=None)
-    command.add_argument("fixed", type=Path, metavar="FIXED", help="the image that stays")
-    command.add_argument("moving", type=Path, metavar="MOVING", help="the image that is warped")
-    add_shared(command, "output")
-    command.add_argument(
-        "--model", choices=_MODELS, default="affine", help="kind of transform (default: affine)"
+def command() -> Command:
+    """Return the parser of the command."""
+    operands = ["FIXED MOVING OUTPUT"]
+    parser = Command("register", operands, _register_files, HELP, texts.notes(NOTES))
+    parser.set_defaults(fill=None)
+    for name, text in (("fixed", "the image that stays"), ("moving", "the image that is warped")):
+        parser.add_argument(name, type=parsers.file, metavar=name.upper(), help=text)
+    add_shared(parser, "output")
+    parser.add_argument(
+        "--model",
+        choices=_MODELS,
+        default="affine",
+        metavar="MODEL",
+        help="translation, rigid, similarity, affine (default), homography, displacement, velocity",
     )
-    command.add_argument(
-        "--loss", choices=_LOSSES, default="mse", help="what is minimized (default: mse)"
+    parser.add_argument(
+        "--loss",
+        choices=_LOSSES,
+        default="mse",
+        metavar="LOSS",
+        help="what is minimized: mse (default), l1, ncc, lncc, mi",
     )
+    add_shared(parser, "--mode", "--padding")
+    parser.add_argument(
+        "--plot", type=parsers.file, metavar="FILE.png", help="draw before, after and the loss"
+    )
+    parser.add_argument(
+        "--save-transform", type=parsers.file, metavar="FILE", help="write the transform"
+    )
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
+    further = parser.further
     for name in ("fixed", "moving"):
-        command.add_argument(
+        further.add_argument(
             f"--{name}-mask",
-            type=Path,
+            type=parsers.file,
             metavar="FILE",
             help=f"image that is 0 where pixels of {name.upper()} do not count",
         )
-    command.add_argument(
+    further.add_argument(
         "--initial",
         metavar="START",
         default="search",
         help="search (default), identity, or a file with a matrix, as --save-transform writes it",
     )
-    command.add_argument(
+    further.add_argument(
         "--regularization",
         choices=("bending", "diffusion"),
         default="bending",
         help="what keeps displacements and velocities smooth (default: bending)",
     )
-    command.add_argument(
+    further.add_argument(
         "--weight",
         type=parsers.number,
         metavar="W",
         help="weight of the regularization (default: 0.005 for bending, 0.1 for diffusion)",
     )
-    command.add_argument(
-        "--plot", type=Path, metavar="FILE.png", help="draw before, after, the field and the loss"
-    )
-    command.add_argument(
-        "--save-transform", type=Path, metavar="FILE", help="write the transform, see below"
-    )
-    add_shared(command, "--volume", "--max-pixels")
-    command.add_argument(
-        "--force", action="store_true", help="replace the files to write if they exist"
-    )
-    add_shared(command, "--mode", "--padding")
+    add_shared(further, "--volume", "--max-pixels")
+    return parser
 
 
 def _register_files(arguments: argparse.Namespace) -> int:
     """Register two files; return the exit code, 1 if the images do not agree afterwards."""
-    from gridsample.registration import RegistrationWarning, draw_report, load_transform, register
-    from gridsample.registration.files import check_transform
+    from gridsample.registration.files import check_transform, load_transform
 
     outputs = (arguments.output, arguments.plot, arguments.save_transform)
     for path in outputs:
@@ -148,6 +155,9 @@ def _register_files(arguments: argparse.Namespace) -> int:
     initial: Any = arguments.initial
     if initial not in ("search", "identity"):
         initial = load_transform(Path(initial))
+    # Files are read first: an error of theirs does not need torch.
+    from gridsample.registration import RegistrationWarning, draw_report, register
+
     with (
         progress_bar(f"registering {arguments.moving.name}") as progress,
         warnings.catch_warnings(),

@@ -15,7 +15,7 @@ from gridsample import io
 from gridsample.io.pictures import picture_format
 
 _INPUTS = ("input", "file", "fixed", "moving")
-_STREAM = Path("-")
+STREAM = Path("-")
 _SIGNATURES = {
     b"II*\0": ".tif",
     b"MM\0*": ".tif",
@@ -34,15 +34,22 @@ def with_standard_streams(arguments: argparse.Namespace) -> Iterator[None]:
     to standard output at the end of the block.
 
     Raises:
-        FileError: the format of standard input is not known, or several files are to be read there.
+        FileError: the format of standard input is not known, several files are to be read there,
+            or a stream is a terminal.
     """
-    read = [name for name in _INPUTS if getattr(arguments, name, None) == _STREAM]
-    written = getattr(arguments, "output", None) == _STREAM
+    read = [name for name in _INPUTS if getattr(arguments, name, None) == STREAM]
+    written = getattr(arguments, "output", None) == STREAM
     if not read and not written:
         yield
         return
     if len(read) > 1:
         raise io.FileError("only one file can be read from standard input")
+    if written and sys.stdout.buffer.isatty():
+        raise io.FileError(
+            "a file's bytes are not text for a terminal; name the OUTPUT, or redirect it: > FILE"
+        )
+    if read and sys.stdin.buffer.isatty():
+        raise io.FileError("standard input is a terminal, not a file; redirect it: < FILE")
     with tempfile.TemporaryDirectory(prefix="gridsample-") as folder:
         if read:
             data = sys.stdin.buffer.read()

@@ -10,18 +10,39 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import NoReturn
 
 SECONDS_WITHOUT_BAR = 1.0
 
+Report = Callable[[float], None]
+
+# Reports the progress of a part of the work, whose bar is that of the whole.
+_whole: ContextVar[Report | None] = ContextVar("_whole", default=None)
+
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[float], None]]:
+def part_of(report: Report, index: int, count: int) -> Iterator[None]:
+    """Make the bar of one of several pieces of work a part of the bar of all of them."""
+    token = _whole.set(lambda share: report((index + share) / count))
+    try:
+        yield
+    finally:
+        _whole.reset(token)
+        report((index + 1) / count)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Report]:
     """Provide a function that reports progress, from 0 to 1.
 
     On a terminal, a bar appears once the work has taken a second.
     """
+    whole = _whole.get()
+    if whole is not None:
+        yield whole
+        return
     if not sys.stderr.isatty():
         yield lambda share: None
         return
@@ -57,6 +78,10 @@ def quiet_libraries() -> Iterator[None]:
             yield
     finally:
         logging.disable(previous)
+
+
+class UsageError(ValueError):
+    """What was typed is no call of a command."""
 
 
 class Terminated(BaseException):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,13 @@ from numpy.typing import NDArray
 
 from gridsample import cameras, fields, io
 from gridsample.cli import parsers, texts
-from gridsample.cli.arguments import WARPING, add_command, add_shared
+from gridsample.cli.arguments import FURTHER, METHOD, Command, add_files, add_shared
 from gridsample.cli.files import warp_file
 from gridsample.cli.maps import Map, canvas_of, check_canvas
 from gridsample.io.calibration import Camera, read_camera, write_camera
 
 HELP = """\
-Remove lens distortion from a photo, with a calibration of the camera by OpenCV.
+Remove lens distortion from photos, with a calibration of the camera by OpenCV.
 """
 
 NOTES = """\
@@ -41,50 +40,52 @@ field of view of the result:
 
 {boundaries}
 
+{batch}
+
 examples:
   gridsample undistort photo.jpg straight.png --camera camera.yaml
+  gridsample undistort *.jpg --out straight --camera camera.yaml
   gridsample undistort photo.jpg straight.png --camera calibration.npz --alpha 0 --mode bicubic
   gridsample undistort fisheye.jpg view.png --camera camera.json --fisheye --fov 100 --size 800x600
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command."""
-    summary = "remove the distortion of a lens"
-    command = add_command(commands, "undistort", _undistort_file, summary, HELP, texts.notes(NOTES))
-    command.set_defaults(volume=False)
-    add_shared(command, "--max-pixels")
-    command.add_argument("input", type=Path, metavar="PHOTO", help="the file to read")
-    add_shared(command, "output")
-    command.add_argument(
-        "--camera", type=Path, metavar="FILE", required=True, help="the calibration, see below"
+def command() -> Command:
+    """Return the parser of the command."""
+    forms = ["PHOTO OUTPUT --camera FILE", "PHOTO... --out FOLDER --camera FILE"]
+    parser = Command("undistort", forms, _undistort_file, HELP, texts.notes(NOTES))
+    parser.set_defaults(volume=False)
+    parser.add_argument(
+        "--camera", type=parsers.file, metavar="FILE", required=True, help="the calibration"
     )
-    command.add_argument("--fisheye", action="store_true", help="use OpenCV's fisheye model")
-    framing = command.add_mutually_exclusive_group()
+    parser.add_argument("--fisheye", action="store_true", help="use OpenCV's fisheye model")
+    framing = parser.add_mutually_exclusive_group()
     framing.add_argument(
         "--alpha",
         type=parsers.number,
         metavar="A",
-        help="how much is shown, from 0 to 1, see below",
+        help="how much is shown: 0, only the photo's pixels, to 1, all of them",
     )
     framing.add_argument(
         "--fov", type=parsers.number, metavar="DEG", help="horizontal field of view of the result"
     )
-    command.add_argument(
-        "--size", type=parsers.size, metavar="WxH", help="size of the result (default: the photo's)"
-    )
-    command.add_argument(
+    add_shared(parser, "--size", *METHOD)
+    add_files(parser, "undistorting")
+    parser.further.add_argument(
         "--save-camera",
-        type=Path,
+        type=parsers.file,
         metavar="FILE.json",
         help="write the camera matrix of the result, which has no distortion",
     )
-    add_shared(command, *WARPING, "--fill", "--threads", "--straight-alpha", "--force")
+    add_shared(parser.further, *FURTHER)
+    return parser
 
 
 def _undistort_file(arguments: argparse.Namespace) -> None:
     camera = read_camera(arguments.camera)
     if arguments.save_camera:
+        if arguments.out:
+            raise ValueError("--save-camera is for a single photo; it does not go with --out")
         io.check_output(arguments.save_camera, overwrite=arguments.force)
     ideal: list[Camera] = []
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from gridsample import io, warp, zarr
 from gridsample.cli import parsers, texts
-from gridsample.cli.arguments import add_command, add_shared
-from gridsample.cli.files import output_size
+from gridsample.cli.arguments import Command, add_shared
+from gridsample.cli.files import antialiases, output_size, resize_antialiases
 from gridsample.cli.maps import canvas_of
 from gridsample.cli.terminal import progress_bar
 from gridsample.io.omezarr import Multiscale, is_store, read_multiscale
@@ -38,11 +38,10 @@ examples:
 """
 
 
-def add(commands: Any) -> None:
-    """Add the command `gridsample pyramid`."""
-    summary = "write a Zarr image with halved copies"
+def command() -> Command:
+    """Return the parser of `gridsample pyramid`."""
     notes = NOTES.format(stores=texts.STORES)
-    command = add_command(commands, "pyramid", pyramid, summary, HELP, notes)
+    command = Command("pyramid", ["INPUT OUTPUT.zarr"], pyramid, HELP, notes)
     command.add_argument("input", type=Path, metavar="INPUT", help="the Zarr store to read")
     command.add_argument("output", type=Path, metavar="OUTPUT.zarr", help="the store to write")
     command.add_argument(
@@ -61,6 +60,7 @@ def add(commands: Any) -> None:
     )
     add_store(command)
     add_shared(command, "--threads", "--force")
+    return command
 
 
 def add_store(command: Any) -> None:
@@ -101,7 +101,7 @@ def warp_store(arguments: argparse.Namespace) -> None:
         **common_options(arguments),
         "padding_mode": arguments.padding,
         "missing": arguments.missing or "propagate",
-        "antialias": arguments.antialias,
+        "antialias": antialiases(arguments),
     }
     if arguments.fill is not None:
         if len(arguments.fill) != 1 or arguments.padding != "constant":
@@ -140,11 +140,12 @@ def matrix_options(image: Multiscale, arguments: argparse.Namespace) -> dict[str
 def resize_store(arguments: argparse.Namespace) -> None:
     """Resize a Zarr store."""
     reject_options(arguments, "nodata", "straight_alpha", "volume", "missing")
-    size = output_size(arguments, spatial_size(open_input(arguments)))
+    old_size = spatial_size(open_input(arguments))
+    size = output_size(arguments, old_size)
     options = {
         **common_options(arguments),
         "align_corners": arguments.align_corners,
-        "antialias": arguments.antialias,
+        "antialias": resize_antialiases(arguments, old_size, size),
         "mode": arguments.mode,
         "size": size[::-1],
     }
