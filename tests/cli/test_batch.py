@@ -92,3 +92,13 @@ def test_parts_of_progress():
         with terminal.part_of(shares.append, n, 2), terminal.progress_bar("part") as report:
             report(0.5)
     assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_options_may_be_between_files_and_files_may_begin_with_hyphens(capsys):
+    io.Path("a.png").rename("-a.png")
+    assert run("resize", "b.png", "--scale", 2, "-o.png") == 2
+    assert "there is no option -o.png; a file of this name is ./-o.png" in capsys.readouterr().err
+    assert run("resize", "--scale", 2, "--", "-a.png", "-o.png") == 0
+    assert run("resize", "--scale", 2, "--", "b.png", "p.png") == 0
+    assert run("resize", "b.png", "--scale", 2, "q.png") == 0
+    assert io.read("./-o.png").size == (16, 12)

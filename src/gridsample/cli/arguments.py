@@ -89,12 +89,15 @@ class Command(argparse.ArgumentParser):
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the words after the command; options may be between files."""
-        words = parsers.attach_negatives(words)
-        for word in words:
-            if word == "--":
-                break
+        end = words.index("--") if "--" in words else len(words)
+        options = parsers.attach_negatives(words[:end])
+        for word in options:
             self._check_option(word.partition("=")[0])
-        arguments, rest = self.parse_known_intermixed_args(words)
+        # After --, words are files, even if they begin with a hyphen.
+        files = [f"./{word}" if re.match("-.", word) else word for word in words[end + 1 :]]
+        arguments, rest = self.parse_known_intermixed_args([*options, *files])
+        if rest and rest[0].startswith("-"):
+            self.error(f"there is no option {rest[0]}; a file of this name is ./{rest[0]}")
         if rest:
             self.error(f"{rest[0]!r} is one argument too many")
         return arguments
