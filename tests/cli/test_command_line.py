@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 from commands import AFFINE, brain, noise, run, warped
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import gridsample
@@ -348,6 +348,7 @@ PYTHON = re.compile(
         "resize p.png o.png --scale 2 --mode area --align-corners",
         "warp float.npy o.npy --rotate 3 --mode spline3 --missing ignore",
         "warp float.npy o.npy --rotate 3 --mode label",
+        "resize float.npy o.npy --scale 2 --mode spline3 --missing ignore",
         "warp p.png o.png --rotate 3 --padding reflect",
         "warp p.png o.png --rotate 3 --padding zeros,constant",
         "warp p.png o.png --rotate 3 --mode linear,linear,linear",
@@ -362,6 +363,30 @@ def test_messages_have_no_words_of_python(files, words, capsys):
     error = capsys.readouterr().err
     assert not PYTHON.search(error), error
     assert error.count("\n") == 1
+
+
+OPTIONS = {name: [*cli.command_of(name)._option_string_actions] for name in ("resize", "warp")}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_typing_error_is_followed_by_what_was_meant(data, capsys):
+    command = data.draw(st.sampled_from(sorted(OPTIONS)))
+    option = data.draw(st.sampled_from([name for name in OPTIONS[command] if len(name) > 6]))
+    at = data.draw(st.integers(3, len(option) - 2))
+    # One letter is left out, or two are exchanged.
+    wrong = data.draw(
+        st.sampled_from(
+            [
+                option[:at] + option[at + 1 :],
+                f"{option[:at]}{option[at + 1]}{option[at]}{option[at + 2 :]}",
+            ]
+        )
+    )
+    assume(wrong not in OPTIONS[command])
+    capsys.readouterr()
+    assert run(command, "a.png", "b.png", wrong) == 2
+    assert f"there is no option {wrong}; did you mean --" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,10 @@ _SHELL_WORDS = (
     (r"\bpadding_mode\b", "--padding"),
     (r"\bfill_value\b", "--fill"),
     (r"\balign_corners\b", "--align-corners"),
+    (r"\('([\w-]+)',\)", r"\1"),
     (r"\('([\w-]+)', '([\w-]+)'\)", r"\1,\2"),
     (r"\('([\w-]+)', '([\w-]+)', '([\w-]+)'\)", r"\1,\2,\3"),
+    ("^mode ", "--mode "),
     (", weights or --padding missing: ", " or --padding missing: "),
     (", or an image of coefficients with prefilter=False", ""),
 )

@@ -181,8 +181,8 @@ def pages(
     path = Path(path)
     if path.is_dir():
         raise FileError(
-            f"{path} is a folder; accepted: the name of a file, or a folder with a Zarr array or "
-            "OME-Zarr image where Zarr is read"
+            f"{path} is a folder; accepted: a file, or where Zarr is read, a folder with a Zarr "
+            "array or OME-Zarr image"
         )
     path.stat()  # a file that does not exist has no kind
     file_format = format_of(path)
