@@ -111,7 +111,7 @@ def test_invalid_files_and_options_are_rejected(
         ("p.png", ["--from", "cubemap", "--to", "perspective"], "the input has 64x32 pixels"),
         ("p.png", ["--from", "perspective", "--to", "cubemap"], "needs --from-fov"),
         ("volume.npy", ["--to", "cubemap"], "volume.npy is a volume"),
-        ("p.png", [], "required: --to"),
+        ("p.png", [], "give --to (see"),
         ("p.png", ["--to", "cubemap", "--mode", "x"], "--mode: 'x' is not known"),
     ):
         command = [str(tmp_path / name), str(tmp_path / "o.png"), *words]

@@ -80,6 +80,7 @@ class Command(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise an error of argparse, in which suggestions come first."""
         message = re.sub(r"^argument (?:[^-]\S*: )?", "", message)
+        message = message.replace("the following arguments are required:", "give")
         choice = re.fullmatch(r"(\S+): invalid choice: '?(.*?)'? \(choose from (.*)\)", message)
         if choice:
             option, value, accepted = choice.groups()

@@ -170,7 +170,10 @@ def _image(
         )
     alpha = _alpha(page.samplesperpixel, page.extrasamples) if "S" in axes else None
     array, has_channel_axis = _channels_last(array, axes, name)
-    extras = {"photometric": photometric.lower(), "extrasamples": tuple(page.extrasamples)}
+    extras: dict[str, Any] = {
+        "photometric": photometric.lower(),
+        "extrasamples": tuple(page.extrasamples),
+    }
     if photometric == "PALETTE":
         palette = (page.colormap.T >> 8).astype(np.uint8)
         indices, has_channel_axis = array[..., 0], True
