@@ -45,7 +45,9 @@ def test_a_shrunk_picture_is_averaged(
     assert mean < (0.5 if command == "warp" else 15) and plain > 20
     np.testing.assert_array_equal(np.load("mean.npy"), np.load("chosen.npy"))
     assert run(command, "photo.npy", "nearest.npy", *words, "--mode", "nearest") == 0
-    expected = f"{HINT}4, and pixels are skipped; --antialias averages over them\n"
+    expected = (
+        f"{HINT}4, and pixels are skipped; --antialias averages over them, --mode label votes\n"
+    )
     assert capsys.readouterr().err.endswith(expected)
     np.testing.assert_array_equal(np.load("nearest.npy"), np.load("copied.npy"))
 

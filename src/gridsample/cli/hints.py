@@ -73,7 +73,8 @@ class ShrinkHint:
     def __init__(self, arguments: argparse.Namespace) -> None:
         """Start without an image; no hint is needed where the user chose."""
         self.is_active = arguments.antialias is None
-        self.remedy = "counts all labels" if has_labels(arguments.mode) else "averages over them"
+        votes = has_labels(arguments.mode)
+        self.remedy = "counts all labels" if votes else "averages over them, --mode label votes"
         self.lengths: list[NDArray[Any]] = []
 
     def examine(self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool) -> None:

@@ -288,15 +288,16 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
     """
     path = Path(path)
     file_format = format_of(path)
-    frames = file_format.animates and all("frame" in image.extras for image in images)
-    if len(images) > 1 and not (file_format.several_pages or frames):
-        others = " and ".join(other.name for other in FORMATS if other.several_pages)
-        raise FileError(
-            f"cannot write {path}: {file_format.name} holds one page, and there are {len(images)}; "
-            f"{others} holds all of them"
-        )
     for image in images:
         check_image(image, path)
+    are_frames = all("frame" in image.extras for image in images)
+    several = [known for known in FORMATS if known.several_pages or (known.animates and are_frames)]
+    if len(images) > 1 and file_format not in several:
+        others = ", ".join(other.name for other in several)
+        raise FileError(
+            f"cannot write {path}: {file_format.name} holds one page, and there are {len(images)}; "
+            f"accepted: {others}"
+        )
     written = _written(file_format, images)
     for stored, image in zip(images, written, strict=True):
         dtype, channels, rank = image.array.dtype, image.channels, image.array.ndim - 1
