@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
+import pkgutil
 import re
 from typing import Any
 
@@ -61,13 +60,20 @@ def rewrite(obj: griffe.Object) -> None:
 
 
 def evaluate(function: griffe.Function) -> None:
-    """Replace defaults that are names of constants by their values."""
+    """Replace defaults that are names of constants by their values.
+
+    A constant is imported from the module that defines it, which needs no optional package; the
+    module of the function may need one.
+    """
     for parameter in function.parameters:
         name = str(parameter.default)
         if re.fullmatch(r"(\w+\.)*[A-Z][A-Z_]*", name):
-            scope: Any = importlib.import_module(function.module.path)
-            value = functools.reduce(getattr, name.split("."), scope)
-            parameter.default = repr(value)
+            first, dot, rest = name.partition(".")
+            known = function.module.members.get(first)
+            origin = (
+                known.target_path if known and known.is_alias else f"{function.module.path}.{first}"
+            )
+            parameter.default = repr(pkgutil.resolve_name(f"{origin}{dot}{rest}"))
 
 
 class Examples(griffe.Extension):

@@ -10,14 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import site_home
+
 FOLDER = Path(__file__).parent / "benchmarks"
 # The titles of files, in the order of the page; other files with ratios follow.
 TITLES = {
-    "cpu": "All cases of `python -m benchmarks`",
+    "cpu": "Sampling and resizing",
     "shapes": "Shapes of models",
     "models": "Training steps of models",
     "resize-1-thread": "Resizing",
     "antialiasing": "Antialiased warps",
+    "cpu-intel": "Sampling and resizing on an Intel Xeon",
+    "shapes-intel": "Shapes of models on an Intel Xeon",
+    "gpu": "GPU",
 }
 # Files with fewer figures are listed case by case; cpu.md lists the others.
 FEW = 200
@@ -126,29 +131,37 @@ def measured_on(record: dict[str, Any]) -> str:
     return f"{machine}; {', '.join(f'{name} {version}' for name, version in versions.items())}"
 
 
-def answer() -> str:
-    """The speed in a sentence for each number of threads."""
-    record = json.loads((FOLDER / "cpu.json").read_text(encoding="utf-8"))
-    by = groups([figure for figure in figures(record) if figure.peer == "torch"])
-    means = (
-        f"{statistics.geometric_mean(figure.ratio for figure in some):.1f} times as fast as torch "
-        f"on {threads} thread{'s' * (threads > 1)} ({len(some)} cases, from "
-        f"{min(figure.ratio for figure in some):.2f} to "
-        f"{max(figure.ratio for figure in some):.0f} times)"
-        for (_, threads), some in by.items()
+def intel() -> str:
+    """The same on another machine, in a table."""
+    here, there = site_home.lines(), site_home.lines("cpu-intel")
+    rows = [
+        "| geometric mean, one thread | AMD EPYC (Zen 4) | Intel Xeon (Emerald Rapids) |",
+        "|---|--:|--:|",
+    ]
+    rows += (
+        f"| {a.peer}: {a.what} | {site_home.short(a.mean)} | {site_home.short(b.mean)} |"
+        for a, b in zip(here, there, strict=True)
     )
-    return f"On a CPU, `gridsample` is on average {', and '.join(means)}."
+    return "\n".join(rows)
 
 
 def page() -> str:
     """The page, in Markdown."""
+    first = site_home.lines()[0]
+    torch = f"**{site_home.short(first.mean)} times as fast as torch**"
+    cpu = json.loads((FOLDER / "cpu.json").read_text(encoding="utf-8"))
+    processor = cpu["machine"]["processor"].partition(" (")[0]
     parts = [
-        "# Figures",
-        answer(),
-        "This page is made from the JSON files in `docs/benchmarks` when the site is built. A "
-        "ratio is a peer's time divided by `gridsample`'s: above 1, `gridsample` is faster. In the "
-        "charts, each dot is a case, and a line marks the geometric mean. "
-        "[Benchmarks](README.md) describes the method.",
+        "# How fast?",
+        f"On one thread of an {processor}, {torch} in the forward pass: the geometric mean of "
+        f"{len(first.ratios)} cases, from {min(first.ratios):.2f} to {max(first.ratios):.0f}.",
+        site_home.chart(),
+        "A bar ends at the geometric mean of the cases, each dot is a case, and those in "
+        '<span class="slow">this colour</span> are slower than their peer. Results must agree '
+        "before they are timed: [method and results](README.md), [all cases](cpu.md). This page is "
+        "made from the JSON files in `docs/benchmarks` when the site is built. A ratio is a peer's "
+        "time divided by `gridsample`'s.",
+        intel(),
     ]
     names = sorted(
         (path.stem for path in FOLDER.glob("*.json")), key=lambda name: [*TITLES, name].index(name)
@@ -162,7 +175,7 @@ def page() -> str:
         parts += [f"## {title}", f"Measured on {measured_on(record)}.", chart(title, by)]
         parts.append(summary(by))
         if len(comparisons) < FEW:
-            parts.append(listing(comparisons))
+            parts += [f"### {title}: all {len(comparisons)} cases", listing(comparisons)]
         elif (FOLDER / f"{name}.md").exists():
             parts.append(f"[All cases]({name}.md)")
     return "\n\n".join(parts) + "\n"

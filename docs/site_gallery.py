@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,27 @@ SECTIONS = {
 }  # fmt: skip
 
 
+# The panels of a card's picture, from left to right: how many, the one with the result, and the one
+# to compare it with.  The last number is the height on which a crop is centred.
+PANELS: dict[str, tuple[int, int, int | None, float]] = {
+    "rotate": (3, 2, 0, 0.3), "crop_zoom": (3, 2, 0, 0.5), "boundaries": (1, 0, None, 0.5),
+    "splines": (4, 3, 1, 0.4), "labels": (3, 2, 0, 0.55), "holes": (3, 2, 1, 0.5),
+    "flow_colours": (4, 1, 2, 0.35), "registration": (3, 2, 1, 0.3), "views": (3, 2, 0, 0.5),
+    "volume_slices": (3, 1, 0, 0.5), "torch_training": (5, 2, 0, 0.4),
+    "opencv_swap": (2, 1, 0, 0.5),
+    "scipy_swap": (2, 1, 0, 0.35), "swirl": (2, 1, 0, 0.45), "floor": (2, 1, 0, 0.4),
+    "flow_warp": (2, 1, 0, 0.68), "occlusions": (2, 1, 0, 0.45), "panorama": (2, 1, 0, 0.5),
+    "spatial_transformer": (1, 0, None, 0.5),
+}  # fmt: skip
+USUAL = (2, 1, 0, 0.5)
+# Where a thumbnail shows a part: how much larger, and where its middle is along x.
+CROPS = {
+    "boundaries": (1.0, 1.0), "polar": (1.1, 0.4), "swirl": (1.12, 0.42),
+    "antialiasing": (1.6, 0.5),
+    "flow_warp": (1.9, 0.72), "occlusions": (1.9, 0.3), "spatial_transformer": (1.0, 1.0),
+}  # fmt: skip
+
+
 class Card(NamedTuple):
     """A script: its name, title, text and code."""
 
@@ -45,6 +67,11 @@ def read(name: str) -> Card:
     return Card(name, title, text, source.split('"""', 2)[2].lstrip())
 
 
+def anchor(title: str) -> str:
+    """The address of a heading in its page."""
+    return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")
+
+
 def index() -> str:
     """The page of all cards, docs/gallery/README.md: on code hosts, its links lead to scripts."""
     parts = [
@@ -52,17 +79,32 @@ def index() -> str:
         "Each picture is the result of a short script on a photo or volume that ships with "
         "scikit-image, Matplotlib or nibabel. The scripts run as they are: `pip install "
         '"gridsample[cli]" scikit-image`, for some cards also torch or onnxruntime.',
+        " ".join(f"[{section}](#{anchor(section)})" for section in SECTIONS) + "\n{ .jumps }",
     ]
     for section, names in SECTIONS.items():
-        parts += [f"## {section}", '<div class="grid cards gallery" markdown>']
-        cards = map(read, names)
-        items = (
-            f"* [![{card.title}: the result](small/{card.name}.webp)]({card.name}.py)\n"
-            f"  [{card.title}]({card.name}.py)"
-            for card in cards
-        )
-        parts += ["\n".join(items), "</div>"]
+        parts += [f"## {section}", '<div class="gallery" markdown>']
+        parts += ["\n".join(map(item, map(read, names))), "</div>"]
     return "\n\n".join(parts) + "\n"
+
+
+def item(card: Card) -> str:
+    """A card in the list: its result alone, and its title."""
+    return f"* [![](small/{card.name}.webp) {card.title}]({card.name}.py)"
+
+
+def compared(content: str) -> str:
+    """The list with a button for each card that has a picture of what its result was made from."""
+
+    def add(match: re.Match[str]) -> str:
+        card, name, title = match.groups()
+        if not (FOLDER / "small" / f"{name}-before.webp").is_file():
+            return match[0]
+        return (
+            f'{card}<button type="button" class="before" data-picture="small/{name}-before.webp"'
+            f' aria-pressed="false" aria-label="Before: {title.strip()}" hidden>before</button>'
+        )
+
+    return re.sub(r'(<a [^>]*><img [^>]*src="small/(\w+)\.webp"[^>]*>([^<]*)</a>)', add, content)
 
 
 def page(card: Card) -> str:

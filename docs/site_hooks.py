@@ -23,6 +23,7 @@ sys.path.insert(0, str(DOCS))
 import site_explorer  # noqa: E402  # of this folder
 import site_figures  # noqa: E402
 import site_gallery  # noqa: E402
+import site_home  # noqa: E402
 import site_reference  # noqa: E402
 import site_text  # noqa: E402
 
@@ -42,6 +43,10 @@ DESCRIPTION = 160
 BOOSTS = (("reference/", 0.4), ("gallery/", 0.5), ("changelog", 0.1), ("architecture", 0.2))
 BOOSTS += (("kernels", 0.2), ("contributing", 0.2), ("suites", 0.2), ("benchmarks/", 0.3))
 BOOSTS += (("recipes", 4), ("coordinates", 6), ("cheatsheet", 3), ("cite", 4), ("", 2))
+
+# Pages that few read from start to end, and the level of their headings whose sections are closed.
+FOLDED = {"architecture.md": 2, "changelog.md": 3}
+FOLDED |= {"benchmarks/cpu.md": 2, "benchmarks/figures.md": 3}
 
 
 def pages_of(nav: list[Any]) -> list[str]:
@@ -88,15 +93,21 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             f"]({name}", f"]({target}"
         )
     uri = page.file.src_uri
+    if uri == "index.md":
+        site_home.check(markdown)
+        page.meta |= {"hide": ["navigation", "toc"], "template": "home.html"}
     if uri in FROM_ROOT.values():
         markdown = markdown.replace("](docs/", "](")
     if uri == "gallery/README.md":
+        page.meta["hide"] = ["navigation", "toc"]
         markdown = markdown.replace(".py)", ".md)")
     markdown = re.sub(r"\]\((gallery/\w+)\.py\)", r"](\1.md)", markdown)
     if uri.startswith("reference/"):
         names = re.sub("[`#]", "", markdown.partition("\n")[0]).strip()
         page.meta["description"] = f"Reference of {names}: arguments, results, errors and examples."
     page.meta["search"] = {"boost": next(boost for start, boost in BOOSTS if uri.startswith(start))}
+    if uri == "index.md":
+        page.meta["search"] = {"exclude": True}  # all of it stands on other pages, too
     return site_text.typeset(markdown)
 
 
@@ -108,27 +119,48 @@ def lazy(match: re.Match[str], folder: Path) -> str:
     width, height = site_text.size_of(path)
     drawn = path.stem in DRAWINGS and path.parent.name in ("images", "benchmarks")
     drawing = ' class="drawing"' if drawn else ""
-    return f'{match[1]} width="{width}" height="{height}" loading="lazy"{drawing}'
+    # Those of the front page that show before scrolling are loaded at once.
+    when = "" if path.parent.name == "home" else ' loading="lazy"'
+    return f'{match[1]} width="{width}" height="{height}"{when}{drawing}'
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:
     """Describe a page, for search engines and shared links, and load its pictures when needed."""
+    content = site_home.fill(content)
+    if page.file.src_uri in FOLDED:
+        content = site_text.folded(content, FOLDED[page.file.src_uri])
     start = content.partition("<h2")[0]
     first = re.search(r"<p>(?!<img|<a )(.*?)</p>", start, re.DOTALL)
     if first is not None:
         words = html.unescape(re.sub(r"<[^>]*>", "", first[1]))
         short = textwrap.shorten(words, DESCRIPTION, placeholder=" ...")
         page.meta.setdefault("description", html.escape(short))
+    if page.file.src_uri == "gallery/README.md":
+        content = site_gallery.compared(content)
     folder = (DOCS / page.file.src_uri).parent
     return re.sub(r'(<img [^>]*src="([^"]*)")', lambda match: lazy(match, folder), content)
 
 
-def on_post_page(output: str, **_: Any) -> str:
+def on_post_page(output: str, page: Any = None, **_: Any) -> str:
     """Remove two attributes of the theme that HTML does not allow there, and hide its icons."""
+    if page is not None and not page.file.src_uri.startswith("reference/"):
+        output = re.sub(r'\s*<link[^>]*_mkdocstrings.css">', "", output)
     output = output.replace(' tabindex=""', "")
+    output = output.replace('role="dialog">', 'role="dialog" aria-label="Search">')
+    # Empty lines are left out, but not those of code.
+    parts = re.split(r"(<pre.*?</pre>)", output, flags=re.DOTALL)
+    parts[::2] = [re.sub(r"\n\s*\n+", "\n", part) for part in parts[::2]]
+    output = "".join(parts)
     # The links and buttons around them have names.
     output = output.replace("<svg xmlns=", '<svg aria-hidden="true" xmlns=')
     return re.sub(r'(<input[^>]* type="checkbox"[^>]*) autocomplete="off"', r"\1", output)
+
+
+def on_post_build(config: Any) -> None:
+    """Store the style sheet without its comments and indents."""
+    path = Path(config.site_dir) / "site.css"
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    path.write_text(re.sub(r"\s*\n\s*", "", text), encoding="utf-8")
 
 
 def on_post_template(output_content: str, template_name: str, **_: Any) -> str:

@@ -12,6 +12,9 @@ from latex2mathml.converter import convert
 INLINE = re.compile(r"\$`([^`\n]+)`\$")
 BLOCK = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
+# The number of characters of HTML from which a section counts as long.
+LONG = 6000
+
 
 def typeset(markdown: str) -> str:
     """Replace formulas in TeX by MathML, which browsers show without a script."""
@@ -20,6 +23,18 @@ def typeset(markdown: str) -> str:
         markdown,
     )
     return INLINE.sub(lambda match: convert(match[1]), markdown)
+
+
+def folded(content: str, level: int) -> str:
+    """Close the long sections of a page whose headings have a level, until they are opened."""
+    heading = rf"<h{level} .*?</h{level}>"
+    parts = re.split(rf"(?=<h[1-{level}] )", content)
+    for i, part in enumerate(parts):
+        match = re.match(heading, part, re.DOTALL)
+        if match is not None and len(part) > LONG:
+            rest = part[match.end() :]
+            parts[i] = f'<details class="part"><summary>{match[0]}</summary>{rest}</details>\n'
+    return "".join(parts)
 
 
 def size_of(path: Path) -> tuple[int, int]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import re
 import stat
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -58,7 +61,7 @@ def name(page: Path) -> str:
 
 def test_code_blocks_are_found() -> None:
     assert {name(page) for page in runnable("python")} >= {"README.md", "docs/resizing.md"}
-    assert {name(page) for page in runnable("sh")} >= {"docs/index.md", "docs/files.md"}
+    assert {name(page) for page in runnable("sh")} >= {"docs/start.md", "docs/files.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -165,8 +168,8 @@ def test_commands_run(page: Path, working_folder: Path, capsys: pytest.CaptureFi
             assert run_commands(block.code, capsys) == (0, ""), (page, block.line)
 
 
-def test_the_command_of_the_front_page_draws_the_picture_below_it(working_folder: Path) -> None:
-    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+def test_the_command_of_the_first_page_draws_the_picture_below_it(working_folder: Path) -> None:
+    text = (ROOT / "docs/start.md").read_text(encoding="utf-8")
     match = re.search(r"^gridsample (explain .*)\n```\n\n!\[.*\]\((.*)\)$", text, re.MULTILINE)
     assert match is not None
     words, picture = match[1].split(), io.read(ROOT / "docs" / match[2]).array
@@ -175,3 +178,77 @@ def test_the_command_of_the_front_page_draws_the_picture_below_it(working_folder
     # Another version of Matplotlib may put a line elsewhere by a pixel, but no disc.
     assert drawn.shape == picture.shape
     assert np.abs(drawn.astype(int) - picture).mean() < 2
+
+
+# The pieces of code on the front page: a language, a title, and code that is indented by four.
+PANE = re.compile(r'^=== "(\w+)"\n\n {4}```(\w+)\n(.*?)^ {4}```$', re.MULTILINE | re.DOTALL)
+PANES = [
+    pytest.param(language, textwrap.dedent(code), id=f"{title}-{number}")
+    for number, (title, language, code) in enumerate(
+        PANE.findall((ROOT / "docs/index.md").read_text(encoding="utf-8"))
+    )
+]
+
+
+def smooth(*shape: int) -> np.ndarray:
+    """A smooth image, in which a slightly different position changes little."""
+    axes = np.meshgrid(*(np.arange(size) / 9 for size in shape), indexing="ij")
+    return np.prod([np.sin(axis + k) for k, axis in enumerate(axes)], 0)
+
+
+def given(code: str) -> dict[str, Any]:
+    """What stands for the reader's own data in a piece of code of the front page."""
+    y, x = np.mgrid[:40.0, :50.0]
+    image, grid = smooth(40, 50), np.stack([x, y], -1)[None] / 32 - 0.9
+    names = {"np": np, "photo": smooth(40, 50).astype(np.float32), "image": image, "grid": grid}
+    names |= {"x": (x + 0.3).astype(np.float32), "y": (y - 0.4).astype(np.float32)}
+    names |= {"at": [y - 0.4, x + 0.3], "matrix": np.array([[0.9, 0.1, 2], [-0.1, 0.9, 3]])}
+    names |= {"volume": smooth(20, 24, 28)[None, None], "theta": np.eye(3, 4)[None]}
+    names |= {"flow": np.zeros((1, 40, 50, 2)), "backward": np.zeros((1, 40, 50, 2))}
+    names |= {"frame2": image[None, None]}
+    if "grid_sample(" in code:
+        names |= {"image": image[None, None], "photo": image[None, None]}
+    if "torch" in code:
+        torch = pytest.importorskip("torch")
+        names |= {name: torch.tensor(names[name]).requires_grad_() for name in ("image", "grid")}
+    if "jax.jit" in code:
+        jax = pytest.importorskip("jax")
+        theta = jax.numpy.asarray([[[1.0, 0, 0], [0, 1, 0]]])
+        names |= {"jax": jax, "image": jax.numpy.asarray(names["image"]), "theta": theta}
+    if "gridsample.dask" in code:
+        names["image"] = pytest.importorskip("dask.array").from_array(image, chunks=20)
+    return names
+
+
+def before_and_after(language: str, code: str) -> list[str]:
+    """The code, or the two versions that a diff compares."""
+    if language != "diff":
+        return [code]
+    lines = code.splitlines()
+    return ["\n".join(line[2:] for line in lines if line[:2] != mark) for mark in ("+ ", "- ")]
+
+
+@pytest.mark.parametrize(("language", "code"), PANES)
+@pytest.mark.filterwarnings("ignore:Default grid_sample")  # of torch, about align_corners
+def test_the_code_of_the_front_page_runs(
+    language: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patches: list[Any] = []
+    if "torch_compat" in code:
+        patch = importlib.import_module("gridsample.torch_compat").patch
+        monkeypatch.setattr("gridsample.torch_compat.patch", lambda: patches.append(patch()))
+    *before, after = before_and_after(language, code)
+    names = given(code)
+    exec(after, names)
+    for one in patches:
+        one.undo()
+    for version in before:
+        theirs = given(code)
+        with contextlib.suppress(ModuleNotFoundError):  # the peer need not be installed
+            exec(version, theirs)
+            np.testing.assert_allclose(np.asarray(names["out"]), theirs["out"], atol=0.01)
+
+
+def test_the_pieces_of_code_are_found() -> None:
+    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    assert len(PANES) == text.count('=== "') == text.count("    ```\n") >= 11

@@ -17,6 +17,9 @@ CHROMIUM = next(
 # Seconds without a message after which the browser counts as hanging; a page loads within a few.
 PATIENCE = 300
 OPTIONS = "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"
+# Nothing is asked of the network.
+OPTIONS += "--disable-background-networking", "--disable-component-update", "--disable-sync"
+OPTIONS += "--no-first-run", "--disable-quic"
 
 
 class Browser:

@@ -44,6 +44,8 @@ class Page(HTMLParser):
         )
         if source and attributes.get("rel") not in ("canonical", "next", "prev"):
             self.resources.append(str(source))
+        for candidate in (attributes.get("srcset") or "").split(","):
+            self.resources += candidate.split()[:1]
         if tag == "img" and attributes.get("alt") is None:
             self.faults.append(f"<img> has no alt at {self.getpos()}")
         if tag not in VOID:

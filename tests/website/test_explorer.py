@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from website.browser import CHROMIUM
+from website.browser import CHROMIUM, OPTIONS
 from website.pages import Page
 
 import gridsample
@@ -123,8 +123,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     page = PAGE.replace("<head>", "<head>" + first).replace("</body>", last)
     path = folder / "explorer.html"
     path.write_text(page, encoding="utf-8")
-    options = "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom"
-    words = [CHROMIUM, *options, f"--user-data-dir={folder}", path.as_uri()]
+    words = [CHROMIUM, *OPTIONS, "--dump-dom", f"--user-data-dir={folder}", path.as_uri()]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     sheet = re.search(r'<pre id="found">([^<]*)</pre>', done.stdout)
     assert sheet is not None, done.stderr[-2000:]

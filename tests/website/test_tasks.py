@@ -17,16 +17,20 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
 
 # The tasks of the front page, and what the code behind each of their links calls.
 TASKS = {
-    "replace torch's functions in a training": ["torch_compat.patch("],
+    "speed up a training in torch": ["torch_compat.patch("],
+    "sample a table or volume at points, with gradients": ["grid_gradient("],
+    "apply a colour table": ["grid_sample(lut"],
     "warp by an optical flow": ["fields.flow_warp(", "flow_warp("],
-    "a volume to 1 mm": ["gridsample.resample("],
+    "bring a volume to 1 mm": ["medical.resample(", "gridsample.resample("],
     "remove the distortion of a lens": ["undistort_grid(", "undistort_grid("],
-    "a panorama to a cubemap": ["cubemap(", "cubemap("],
+    "turn a panorama into a cube map": ["cubemap(", "cubemap("],
     "shrink a segmentation": ['"label"', 'mode="label"'],
-    "resize a raster with holes": ['missing="ignore"'],
+    "resize a raster with holes": ['missing="ignore"', 'missing="ignore"'],
     "align two photos": ["register(", "register("],
+    "sample more than fits in memory": ["affine_sample("],
     "export to ONNX": ["torch.onnx.export(", "torch.onnx.export("],
-    "the value of align_corners for a formula": ["to_pixel("],
+    "find the align_corners that fits a formula": ["to_pixel("],
+    "find out why everything is shifted by half a pixel": ["align_corners"],
 }
 # The row of a task; the first copy button at or after the place to which the address leads.
 ROW = """[...document.querySelectorAll("article tr")]
