@@ -95,6 +95,60 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             exec(compile(source, page, "exec"), names)
 
 
+def headings(text: str) -> list[tuple[int, int, str]]:
+    """The headings of a page: where they begin, their levels, and the ids that the site gives."""
+    hidden = FENCE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    found = []
+    for match in re.finditer(r"^(#+) (.*)$", hidden, re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", match[2]).replace("`", "").lower()
+        anchor = re.sub(r"[^\w\- ]", "", words).strip().replace(" ", "-")
+        found.append((match.start(), len(match[1]), anchor))
+    return found
+
+
+def sections() -> list[tuple[Path, str]]:
+    """The sections that some page links to, and all recipes: readers start there."""
+    linked = set()
+    for page in PAGES:
+        for name, anchor in re.findall(
+            r"\]\(([^)\s]+\.md)?#([^)\s]+)\)", page.read_text(encoding="utf-8")
+        ):
+            linked.add(((page.parent / name).resolve() if name else page, anchor))
+    return [
+        (page, anchor)
+        for page in PAGES
+        for _, level, anchor in headings(page.read_text(encoding="utf-8"))
+        if (page, anchor) in linked or (page.name == "recipes.md" and level == 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "anchor"),
+    [
+        pytest.param(
+            page,
+            anchor,
+            id=f"{page.stem}-{anchor}",
+            marks=[pytest.mark.slow] * (name(page) in LONG),
+        )
+        for page, anchor in sections()
+    ],
+)
+def test_a_section_runs_by_itself(
+    page: Path, anchor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = headings(text)
+    start, level = next((start, level) for start, level, one in found if one == anchor)
+    end = next((at for at, other, _ in found if at > start and other <= level), len(text))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for match in FENCE.finditer(text, start, end):
+        if match["language"] == "python" and not match["reason"]:
+            lines = text[: match.start("code")].count("\n")
+            exec(compile("\n" * lines + match["code"], page, "exec"), names)
+
+
 @pytest.fixture
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that pages speak of, and the command on the path."""
