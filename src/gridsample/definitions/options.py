@@ -18,7 +18,12 @@ from gridsample.definitions.checks import (
     check_threads,
 )
 from gridsample.definitions.coords import MARGINS, check_coords, find_end
-from gridsample.definitions.dtypes import WIDE_TYPES, check_grid_type, check_image_type
+from gridsample.definitions.dtypes import (
+    WIDE_TYPES,
+    check_grid_type,
+    check_image_type,
+    type_name,
+)
 from gridsample.definitions.footprints import (
     ATTACH,
     MAX_SAMPLES,
@@ -31,6 +36,10 @@ from gridsample.definitions.methods import Method, find_method, per_axis
 from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.definitions.shapes import Shape, channels_last, check_shapes
 from gridsample.definitions.zooming import Zoom
+
+# The largest number of images of a dtype, if it is not that of float32.
+LARGEST = {"float16": 65504.0, "bfloat16": (2 - 2**-7) * 2.0**127}
+LARGEST |= dict.fromkeys(["float64", "complex128"], float(np.finfo(np.float64).max))
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
 Result = TypeVar("Result")
@@ -326,8 +335,8 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
 
     Raises:
         TypeError: the value does not consist of numbers, or is complex although the image is not.
-        ValueError: the value has the wrong shape, is not used, or is not a label although the image
-            has labels.
+        ValueError: the value has the wrong shape, is not used, is beyond the dtype's range, or is
+            not a label although the image has labels.
     """
     fill_value: Any = options.fill_value
     if type(fill_value) in (int, float) and fill_value == 0:
@@ -368,7 +377,24 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
         )
     if has_labels(options.mode):
         check_label_fill(entries, dtype)
+    check_fill_range(entries, dtype)
     return tuple(entries)
+
+
+def check_fill_range(entries: Sequence[Any], dtype: Any) -> None:
+    """Raise a ValueError if a finite number is infinite in the dtype of an image, or of its sums.
+
+    dtype: the image's, of NumPy or torch.
+    """
+    name = type_name(dtype) if isinstance(dtype, np.dtype) else str(dtype).rpartition(".")[2]
+    largest = LARGEST.get(name, float(np.finfo(np.float32).max))
+    parts = [part for entry in entries for part in (entry.real, entry.imag)]
+    wrong = [part for part in parts if largest < abs(part) != math.inf]
+    if wrong:
+        raise ValueError(
+            f"fill_value is beyond the range of an input of dtype {name}; accepted: numbers from "
+            f"{-largest} to {largest}, infinity and NaN"
+        )
 
 
 def fill_of_channels(numbers: Sequence[Any], plan: Plan) -> np.ndarray[Any, Any] | None:

@@ -131,7 +131,8 @@ def grid_sample(
             centre of the first pixel; or "displacement", pixels from the output's own position, for
             which ``out`` has as many axes as the image.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
-            channel; complex only for a complex image.
+            channel; complex only for a complex image.  In integer images, it is rounded and
+            saturates, as results do, and NaN is 0.
         extrapolate: whether to extend the image by the boundary.  With "edges" or "centers", every
             position beyond the outer edges, or the centres, of the outermost pixels gives the fill
             value; False means "edges" if coordinates are normalized with align_corners=False, and
