@@ -175,10 +175,14 @@ def rounding_of(options: dict[str, Any], image: Array, halves: bool, weighted: b
     unit = 4e-6 if single else 1e-13
     if image.dtype.name == "float16":
         unit = 2e-3
-    counted = weighted or options.get("missing") == "ignore" or "missing" in names_of(
-        options["padding_mode"]
+    counted = (
+        weighted
+        or options.get("missing") == "ignore"
+        or "missing" in names_of(options["padding_mode"])
     )
-    odd = any(name != "missing" and BOUNDARIES[name].odd for name in names_of(options["padding_mode"]))
+    odd = any(
+        name != "missing" and BOUNDARIES[name].odd for name in names_of(options["padding_mode"])
+    )
     quotient = counted and (odd or options.get("antialias"))
     rounds = is_filtered(options) or (halves and options.get("antialias")) or quotient
     channels = image.shape[-1 if options.get("channel_axis") == -1 else 1]
@@ -203,7 +207,9 @@ def grid_samples(draw: Draw) -> Comparison:
     options |= {"coords": coords, "align_corners": draw(st.booleans())}
     if draw(st.integers(0, 3)) == 0:
         options["return_mask"] = True
-    grid_items = draw(st.sampled_from([1, items])) if items > 1 else draw(st.sampled_from([1, 1, 3]))
+    grid_items = (
+        draw(st.sampled_from([1, items])) if items > 1 else draw(st.sampled_from([1, 1, 3]))
+    )
     holes = 0.2 if options.get("missing") == "ignore" or draw(st.integers(0, 4)) == 0 else 0.0
     image = arrays.pixels((items, channels, *spatial), dtype, 0 if is_filtered(options) else holes)
     last = draw(st.booleans())
@@ -356,9 +362,7 @@ def resamples(draw: Draw) -> Comparison:
         f"weights {None if weights is None else (weights.shape, weights.dtype)} "
         f"{getattr(lazy_weights, 'chunks', None)}, {options}",
         chunked,
-        lambda: gridsample.resample(
-            image, affine, like, choices[kind], weights=weights, **options
-        ),
+        lambda: gridsample.resample(image, affine, like, choices[kind], weights=weights, **options),
         max(rounding, 0.0 if kind < 2 else 1.0),
         LONG,
     )
@@ -410,7 +414,9 @@ def splats(draw: Draw) -> Comparison:
     coords = draw(st.sampled_from(["normalized", "pixel", "displacement"]))
     same_rank = coords == "displacement" or draw(st.booleans())
     out = draw(shapes(rank)) if same_rank else draw(shapes(draw(st.integers(1, 2))))
-    grid_items = draw(st.sampled_from([1, items])) if items > 1 else draw(st.sampled_from([1, 1, 3]))
+    grid_items = (
+        draw(st.sampled_from([1, items])) if items > 1 else draw(st.sampled_from([1, 1, 3]))
+    )
     dtype = draw(st.sampled_from(DTYPES))
     values = arrays.pixels((items, draw(st.integers(1, 3)), *out), dtype)
     odd = draw(st.sampled_from(["", "", "some", "block"]))
@@ -433,7 +439,11 @@ def splats(draw: Draw) -> Comparison:
 
     # A pixel may be the sum of all values.
     single = grid.dtype == np.float32 and dtype not in ("float64", "int64")
-    unit = 1e-5 if values.dtype.name in ("float32", "complex64", "uint8", "int16", ">f4", "bool") else 1e-13
+    unit = (
+        1e-5
+        if values.dtype.name in ("float32", "complex64", "uint8", "int16", ">f4", "bool")
+        else 1e-13
+    )
     unit = 2e-3 if dtype == "float16" else 1e-5 if single else unit
     return Comparison(
         f"splat {values.shape} {lazy_values.chunks} {dtype}, grid {grid.shape} {odd} {grid.dtype} "
@@ -494,7 +504,9 @@ def scipy_calls(draw: Draw) -> Comparison:
         arguments = (factors if draw(st.booleans()) else draw(st.sampled_from([0.5, 1.7, 2])),)
         own["grid_mode"] = draw(st.booleans()) and options["mode"] not in ("constant", "wrap")
     else:
-        points = arrays.rng.uniform(-4, max(spatial) + 3, (rank, *draw(shapes(draw(st.integers(1, 2))))))
+        points = arrays.rng.uniform(
+            -4, max(spatial) + 3, (rank, *draw(shapes(draw(st.integers(1, 2)))))
+        )
         if draw(st.booleans()):
             points = (2 * points).round() / 2
         odd = draw(st.sampled_from(["", "", "some", "block"]))

@@ -566,6 +566,7 @@ def test_missing_files_folders_and_unknown_names(tmp_path):
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(FileError, match="is a folder; accepted: a file"):
         io.read(tmp_path / "folder.png")
+    (tmp_path / "x.xyz").touch()
     with pytest.raises(FileError, match=r"must end in one of \.png, \.jpg"):
         io.read(tmp_path / "x.xyz")
     with pytest.raises(FileError, match="neither a PNG nor a JPEG"):
