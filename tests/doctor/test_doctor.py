@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 import subprocess
@@ -161,7 +162,7 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text(HEAD)
     assert main(["doctor", str(path)]) == 0
     capsys.readouterr()
-    for wrong in (["none.py"], [str(path), "--select", "GS999"], [str(path), "--size", "1"], []):
+    for wrong in (["none.py"], [str(path), "--select", "GS999"], [str(path), "--size", "1"]):
         assert main(["doctor", *wrong]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -279,6 +280,83 @@ def test_the_doctor_runs_no_code_and_imports_no_framework(tmp_path: Path) -> Non
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\n")[:2] == ["1", "[]"]
+
+
+def test_without_a_path_the_folder_is_examined(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor"]) == 2
+    assert "no Python files in ." in capsys.readouterr().err
+    Path("x.py").write_text(HEAD + BAD)
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().out.startswith("x.py:6:12: GS009")
+
+
+def test_a_hyphen_is_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for source, code in ((HEAD + BAD, 1), (HEAD, 0), ("def f(:", 2)):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(source))
+        assert main(["doctor", "-"]) == code
+    assert capsys.readouterr().err == "gridsample: <stdin>:1: cannot be parsed: invalid syntax\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(HEAD + BAD))
+    assert main(["doctor", "-", "--select", "GS001"]) == 0
+    assert main(["doctor", "-", "x.py"]) == 2
+    monkeypatch.setattr(sys, "stdin", io.StringIO(HEAD + WRONG["split coordinates"][1]))
+    assert main(["doctor", "-", "--fix"]) == 2
+    assert "cannot change standard input" in capsys.readouterr().err
+
+
+FIXED = ("GS001", "GS002", "GS008")
+
+
+@pytest.mark.parametrize("name", [n for n, (code, _) in WRONG.items() if code in FIXED])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_certain_fixes_are_written(name: str, newline: str, tmp_path: Path) -> None:
+    source = f"# \N{LATIN SMALL LETTER E WITH ACUTE}\n{HEAD}{WRONG[name][1]}"
+    path = tmp_path / "x.py"
+    path.write_bytes(source.replace("\n", newline).encode("utf-8-sig"))
+    edits = [finding.edit for finding in examine(source).findings if finding.edit]
+    assert main(["doctor", "--fix", str(path)]) == int(not edits)
+    fixed = path.read_bytes().decode("utf-8-sig").replace(newline, "\n")
+    assert bool(examine(fixed).findings) == (not edits) == (fixed == source)
+    changed = [a != b for a, b in zip(source.split("\n"), fixed.split("\n"), strict=True)]
+    assert sum(changed) == len(edits)
+
+
+def test_fixes_keep_comments_and_the_layout(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    before = HEAD + WRONG["split coordinates"][1].replace(
+        "mode=mode, align_corners=False", "# the centres\n        mode, 'zeros', False"
+    )
+    path.write_text(before)
+    assert main(["doctor", "--fix", str(path)]) == 0
+    assert path.read_text() == before.replace("'zeros', False", "'zeros', True")
+
+
+def test_findings_are_written_for_github_and_sarif(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.py").write_text(HEAD + BAD + WRONG["split coordinates"][1])
+    (tmp_path / "y.py").write_text("def f(:\n")
+    assert main(["doctor", "--format", "github", str(tmp_path)]) == 2
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith(
+        f"::warning file={tmp_path / 'x.py'},line=6,endLine=6,col=12,title=GS009"
+    )
+    assert second.startswith("::error file=") and "%0Afix: F.grid_sample(" in second
+    assert third.startswith("::error title=gridsample doctor::") and "cannot be parsed" in third
+    assert main(["doctor", "--format", "sarif", str(tmp_path)]) == 2
+    log = json.loads(capsys.readouterr().out)
+    (run,) = log["runs"]
+    assert log["version"] == "2.1.0" and not run["invocations"][0]["executionSuccessful"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == [*RULES]
+    results = [(result["ruleId"], result["level"]) for result in run["results"]]
+    assert results == [("GS009", "warning"), ("GS001", "error")]
+    (place,) = run["results"][0]["locations"]
+    region = place["physicalLocation"]["region"]
+    assert region == {"startLine": 6, "startColumn": 12, "endLine": 6}
 
 
 @pytest.mark.parametrize("name", projects.WRONG)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gridsample.cli.arguments import Command
 from gridsample.cli.terminal import progress_bar
-from gridsample.doctor import RULES, Report, examine_files
+from gridsample.doctor import RULES, Report, examine, examine_files
+from gridsample.doctor.edits import Edit, edited
+from gridsample.doctor.formats import FORMATS
 
 HELP = """\
 Read Python code, without running it, and find misuse of grid sampling: grids that do not match
@@ -29,8 +32,10 @@ exit code:
   read or parsed; such files are named on stderr.
 
 examples:
-  gridsample doctor src
-  gridsample doctor warp.py --json
+  gridsample doctor
+  gridsample doctor warp.py --fix
+  gridsample doctor src --format github
+  git show HEAD:warp.py | gridsample doctor -
   gridsample doctor src --select GS001,GS002,GS008
   gridsample doctor --explain GS001
 """
@@ -41,9 +46,24 @@ def command() -> Command:
     rules = "\n".join(f"  {rule.code}  {rule.name}" for rule in RULES.values())
     command = Command("doctor", ["PATH..."], run, HELP, NOTES.format(rules=rules))
     command.add_argument(
-        "paths", type=Path, nargs="*", metavar="PATH", help="a file, or a folder of Python files"
+        "paths",
+        nargs="*",
+        default=["."],
+        metavar="PATH",
+        help="a file, or a folder of Python files (default: .); - for standard input",
     )
-    command.add_argument("--json", action="store_true", help="print one JSON object")
+    command.add_argument(
+        "--format",
+        choices=("text", *FORMATS),
+        default="text",
+        help="of the report: text, json, annotations of GitHub, or SARIF (default: text)",
+    )
+    command.add_argument("--json", action="store_true", help="the same as --format json")
+    command.add_argument(
+        "--fix",
+        action="store_true",
+        help="write the fixes that are certain, those of align_corners, to the files",
+    )
     command.add_argument(
         "--select", default="", metavar="CODES", help="report only these rules, such as GS001,GS002"
     )
@@ -65,24 +85,62 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.explain:
         print("\n\n".join(explained(code) for code in codes_of(arguments.explain)))
         return 0
-    if not arguments.paths:
-        raise ValueError("give at least one PATH, or --explain CODES")
     if arguments.size < 2:
         raise ValueError(f"--size must be at least 2, got {arguments.size}")
     codes = codes_of(arguments.select)
-    with progress_bar("examining") as progress:
-        report = examine_files(arguments.paths, size=arguments.size, codes=codes, progress=progress)
-    if not report.files:
-        raise ValueError(f"no Python files in {', '.join(map(str, arguments.paths))}")
-    if arguments.json:
-        print(json.dumps(as_record(report), indent=2))
+    report = examined(arguments.paths, arguments.size, codes)
+    fixed = []
+    if arguments.fix:
+        fixed = fix_files(report)
+        report = examined(arguments.paths, arguments.size, codes) if fixed else report
+    chosen = "json" if arguments.json else arguments.format
+    if chosen != "text":
+        print(FORMATS[chosen](report))
     else:
         for finding in report.findings:
             print(finding)
         for error in report.errors:
             print(f"gridsample: {error}", file=sys.stderr)
+        for path, count in fixed:
+            print(f"{path}: {count} fixed")
         print(summary(report))
     return 2 if report.errors else int(bool(report.findings))
+
+
+def examined(paths: Sequence[str], size: int, codes: Sequence[str]) -> Report:
+    """Examine files, folders, or standard input.
+
+    Raises:
+        ValueError: there is no Python file, or a path beside standard input.
+    """
+    if "-" in paths:
+        if len(paths) > 1:
+            raise ValueError("- stands for standard input alone, without other paths")
+        report = examine(sys.stdin.read(), "<stdin>", size=size)
+        findings = [finding for finding in report.findings if not codes or finding.code in codes]
+        return replace(report, findings=tuple(findings))
+    with progress_bar("examining") as progress:
+        report = examine_files(paths, size=size, codes=codes, progress=progress)
+    if not report.files:
+        raise ValueError(f"no Python files in {', '.join(paths)}")
+    return report
+
+
+def fix_files(report: Report) -> list[tuple[str, int]]:
+    """Write the fixes that are certain; return the changed files, and how many fixes each has.
+
+    Raises:
+        ValueError: the code is from standard input.
+    """
+    edits: dict[str, set[Edit]] = {}
+    for finding in report.findings:
+        if finding.edit is not None and finding.certain:
+            edits.setdefault(finding.path, set()).add(finding.edit)
+    if "<stdin>" in edits:
+        raise ValueError("--fix changes files, and cannot change standard input")
+    for path, some in edits.items():
+        Path(path).write_bytes(edited(Path(path).read_bytes(), some))
+    return [(path, len(some)) for path, some in edits.items()]
 
 
 def codes_of(text: str) -> list[str]:
@@ -99,16 +157,6 @@ def explained(code: str) -> str:
     if code not in RULES:
         raise ValueError(f"no rule has the code {code!r}; accepted: {', '.join(RULES)}")
     return f"{code}\n\n{RULES[code].explanation}"
-
-
-def as_record(report: Report) -> dict[str, object]:
-    """Return a report as a dictionary for JSON."""
-    return {
-        "findings": [finding.record() for finding in report.findings],
-        "errors": list(report.errors),
-        "files": report.files,
-        "calls": report.calls,
-    }
 
 
 def summary(report: Report) -> str:

@@ -19,10 +19,9 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from gridsample.doctor.findings import RULES, Finding, Rule
+from gridsample.doctor.findings import RULES, Finding, Report, Rule
 from gridsample.doctor.names import Module, mentions, read_module, wrappers_of
 from gridsample.doctor.rules import Rules, check_exports
 from gridsample.doctor.walker import walk
@@ -31,23 +30,6 @@ __all__ = ["RULES", "Finding", "Report", "Rule", "examine", "examine_files"]
 
 SKIPPED = frozenset((".git", ".tox", ".venv", "__pycache__", "build", "node_modules", "venv"))
 _IGNORE = re.compile(r"#\s*gridsample:\s*ignore(?:\[([A-Za-z0-9,\s]*)\])?")
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was found.
-
-    Attributes:
-        findings: the findings, by file and line.
-        errors: one line for each file that could not be read or parsed.
-        files: the number of files that were read.
-        calls: the number of calls that were checked.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    errors: tuple[str, ...] = ()
-    files: int = 0
-    calls: int = 0
 
 
 def examine(source: str, path: str = "<string>", *, size: int = 256) -> Report:

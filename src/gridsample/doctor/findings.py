@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridsample.definitions.links import explanation, link, text_of
+from gridsample.doctor.edits import Edit
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Finding:
         message: what happens, with the shift in pixels where there is one.
         fix: the code that fixes it.
         end: the last line of the call.
+        edit: the change of the file that fixes it, if that is certain.
     """
 
     path: str
@@ -73,6 +75,7 @@ class Finding:
     message: str
     fix: str
     end: int = 0
+    edit: Edit | None = None
 
     @property
     def rule(self) -> Rule:
@@ -103,3 +106,20 @@ class Finding:
             "fix": self.fix,
             "link": self.rule.link,
         }
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found.
+
+    Attributes:
+        findings: the findings, by file and line.
+        errors: one line for each file that could not be read or parsed.
+        files: the number of files that were read.
+        calls: the number of calls that were checked.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    errors: tuple[str, ...] = ()
+    files: int = 0
+    calls: int = 0

@@ -19,6 +19,7 @@ from gridsample.doctor.conventions import (
     parts_of,
     shift,
 )
+from gridsample.doctor.edits import Edit, edit_of_keyword
 from gridsample.doctor.evaluator import Scope
 from gridsample.doctor.findings import Finding
 from gridsample.doctor.names import Module
@@ -83,9 +84,11 @@ class Rules:
         if not has_findings and not function_kind.startswith("own") and align.state == "missing":
             self.add(node, "GS009", DEFAULT_USED, self.value_for(node, arguments))
 
-    def add(self, node: ast.Call, code: str, message: str, fix: str) -> bool:
+    def add(
+        self, node: ast.Call, code: str, message: str, fix: str, edit: Edit | None = None
+    ) -> bool:
         """Add a finding, once at each location."""
-        finding = finding_at(self.module, node, code, message, fix)
+        finding = replace(finding_at(self.module, node, code, message, fix), edit=edit)
         self.findings.setdefault((location_of(node), code), finding)
         return True
 
@@ -105,7 +108,8 @@ class Rules:
                 continue
             elif code in CONVENTION_RULES and len(self.conventions[location]) > 1:
                 fix = f"the same formula for all grids that get here; align_corners={BOTH_FORMULAS}"
-            reported.append(replace(finding, fix=fix))
+            edit = finding.edit if fix == finding.fix else None
+            reported.append(replace(finding, fix=fix, edit=edit))
         return reported
 
     def value_for(self, node: ast.Call, arguments: dict[str, Value]) -> str:
@@ -158,7 +162,8 @@ class Rules:
         value = f"align_corners={flag_text(align)}"
         if division == "corners" and not aligned:
             message = f"coordinates are divided by size - 1, but {value}: {offsets}"
-            return self.add(node, "GS001", message, with_align(node, True))
+            edit = align_edit(node, True)
+            return self.add(node, "GS001", message, with_align(node, True), edit)
         if division in ("edges", "steps", "indices") and aligned:
             message = f"coordinates are divided by the size, but {value}: {offsets}"
             fix = {
@@ -167,7 +172,8 @@ class Rules:
                 "steps": f"{CORNERS} for p from the centre of the first pixel; "
                 "align_corners=False for p from its outer edge",
             }[division]
-            return self.add(node, "GS002", message, fix)
+            edit = align_edit(node, False) if division == "edges" else None
+            return self.add(node, "GS002", message, fix, edit)
         if division == "indices" and not aligned:
             return self.add(
                 node,
@@ -317,10 +323,12 @@ class Rules:
                         "positions are off by up to 0.5 px at the edges"
                     )
                     fix = with_align(node, grid_align.value is True)
+                    edit = align_edit(node, grid_align.value is True)
                     if grid_align.state == "missing" and variable.location in self.affine:
                         self.findings.pop((variable.location, "GS009"), None)
                         fix = with_align(self.affine[variable.location], aligned)
-                    return self.add(node, "GS008", message, fix)
+                        edit = align_edit(self.affine[variable.location], aligned)
+                    return self.add(node, "GS008", message, fix, edit)
         pixels = any(convention(number, "") for number in parts)
         if pixels or align.state != "given" or align.value is None:
             return False
@@ -425,6 +433,13 @@ def finding_at(module: Module, node: ast.Call, code: str, message: str, fix: str
 def owner_of(node: ast.expr | None) -> str:
     """Return the name of a variable, also below a method such as ``x.float()``."""
     return root_name(node) if node is not None else ""
+
+
+def align_edit(node: ast.Call, value: bool) -> Edit | None:
+    """Return the edit of a call of torch's or our functions that sets align_corners."""
+    name = ast.unparse(node.func).rpartition(".")[2]
+    position = {"grid_sample": 4, "grid_sampler": 4, "affine_grid": 2}.get(name)
+    return edit_of_keyword(node, "align_corners", value, position) if position else None
 
 
 def with_align(node: ast.Call, value: bool) -> str:
