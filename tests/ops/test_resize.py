@@ -384,3 +384,15 @@ def test_long_lines_beside_an_axis_whose_pixels_are_only_copied(mode: str, dtype
         slack = 1e-2 if np.dtype(dtype).kind == "f" else 0.5 + 1e-9
         expected = np.clip(exact, 0, 1) if dtype in ("bool", "uint8") else exact
         np.testing.assert_allclose(result.astype(float), expected, rtol=0, atol=slack)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "area"])
+def test_results_that_do_not_fit_into_memory_are_refused_before_tables_are_made(
+    monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.delattr("gridsample.backends.resizing.axis_maps")
+    image = np.zeros((1, 1, 8, 8), np.float32)
+    with pytest.raises(MemoryError):
+        gridsample.interpolate(image, (10**9, 10**9), mode=mode)
+    with pytest.raises(RuntimeError, match="memory"):
+        gridsample.interpolate(torch.from_numpy(image), (10**9, 10**9), mode=mode)

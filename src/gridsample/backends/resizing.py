@@ -63,7 +63,7 @@ def ready(
 
     Callers keep it, so it is None, too, if it has tables of many numbers.
     """
-    if votes(resizing.methods):
+    if votes(resizing.methods) or max(target[0][2:]) > MAX_TABLE_BYTES:  # before tables are made
         return None
     shape, _, dtype = source
     maps, real = axis_maps(shape[2:], resizing, transposed), type_name(real_type(dtype))
