@@ -18,7 +18,7 @@ ERRORS = (OSError, ValueError, TypeError, ImportError, MemoryError)
 # What errors of the library say, and what is typed in a shell.
 _SHELL_WORDS = (
     (r' \(see gridsample\.help\("(\w+)"\)\)', r" (see gridsample explain --topic \1)"),
-    (r" \(in Python, overwrite=True\)", ""),
+    (r" \(in Python, [^)]*\)", ""),
     (r"leave it out \(None\)", "leave it out"),
     (r"\bantialias=(?:True|False)", "--no-antialias"),
     (r"\b(missing|mode|model)=?[ =]'([\w-]+)'", r"--\1 \2"),
