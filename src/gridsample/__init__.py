@@ -16,14 +16,33 @@ array([[3., 2., 1., 0.],
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gridsample._version import __version__
 from gridsample.kernels.forks import held as _held
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gridsample import cameras as cameras
+    from gridsample import cv as cv
+    from gridsample import dask as dask
+    from gridsample import doctor as doctor
     from gridsample import fields as fields
+    from gridsample import io as io
+    from gridsample import jax as jax
+    from gridsample import medical as medical
     from gridsample import methods
+    from gridsample import ndimage as ndimage
+    from gridsample import nn as nn
+    from gridsample import onnx as onnx
+    from gridsample import registration as registration
+    from gridsample import skimage as skimage
+    from gridsample import torch_compat as torch_compat
+    from gridsample import world as world
+    from gridsample import xarray as xarray
+    from gridsample import zarr as zarr
     from gridsample.definitions.links import help
     from gridsample.explanation.explanation import Explanation
     from gridsample.explanation.tapwise import explain
@@ -38,7 +57,6 @@ if TYPE_CHECKING:
     from gridsample.ops.sampling import grid_sample, grid_sample_vjp
     from gridsample.ops.splatting import splat, splat_count
     from gridsample.registration.registering import register
-    from gridsample.warming import warmup
     from gridsample.world import resample, resample_vjp
 
 __all__ = [
@@ -96,16 +114,70 @@ _MODULES = {
     "splat": "ops.splatting",
     "splat_count": "ops.splatting",
     "spline_filter": "ops.filtering",
-    "warmup": "warming",
 }
-_SUBMODULES = ("fields", "methods")
+# Public modules, which are attributes that are loaded on first use, too.
+_SUBMODULES = {
+    *("cameras", "cv", "dask", "doctor", "fields", "io", "jax", "medical", "methods", "ndimage"),
+    *("nn", "onnx", "registration", "skimage", "torch_compat", "world", "xarray", "zarr"),
+}
+
+
+class Warmed(NamedTuple):
+    """The result of `warmup`: nothing was compiled.
+
+    Attributes:
+        folder: None, because kernels are not stored on disk.
+        compiled: 0, the number of kernels compiled.
+        seconds: 0.0, the elapsed time.
+    """
+
+    folder: Path | None = None
+    compiled: int = 0
+    seconds: float = 0.0
+
+
+def warmup(*arguments: Any, **options: Any) -> Warmed:
+    """Do nothing: a kernel compiles in milliseconds when a call first needs it.
+
+    The function stays for one release, so that programs that call it still run.
+
+    Args:
+        arguments: ignored.
+        options: ignored.
+
+    Returns:
+        A record that says that nothing was compiled.
+
+    Warns:
+        DeprecationWarning: always.
+
+    Example:
+        >>> import warnings
+        >>> import gridsample
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", DeprecationWarning)
+        ...     gridsample.warmup("float32", 2, "bilinear").compiled
+        0
+    """
+    warnings.warn(
+        "gridsample.warmup does nothing: kernels compile in milliseconds; it will be removed",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return Warmed()
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES and name not in _SUBMODULES:
         raise AttributeError(f"module 'gridsample' has no attribute {name!r}")
-    with _held():  # a child of a fork would wait for an import in another thread for ever
-        module = importlib.import_module(f"gridsample.{_MODULES.get(name, name)}")
+    try:
+        with _held():  # a child of a fork would wait for an import in another thread for ever
+            module = importlib.import_module(f"gridsample.{_MODULES.get(name, name)}")
+    except ImportError as error:
+        if name in _MODULES:
+            raise
+        # Of a library that is not installed.
+        raise AttributeError(str(error)) from error
     value = getattr(module, name) if name in _MODULES else module
     globals()[name] = value
     return value

@@ -95,7 +95,7 @@ def test_all_contenders_agree(case: Case) -> None:
 
 def test_missing_libraries_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(gridsample, "interpolate", raising=False)
-    monkeypatch.setattr(gridsample, "_LATER", {})
+    monkeypatch.setattr(gridsample, "_MODULES", {})
     with pytest.raises(Missing, match="no interpolate"):
         measure(replace(PLANE, operation="resize"), 1, 0.0, 1e9, [])
 

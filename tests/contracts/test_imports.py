@@ -121,18 +121,26 @@ def imports_of(path: Path) -> list[tuple[str, bool]]:
 INTERNALS = ("triton.runtime", "triton.compiler")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_internals_of_compilers_are_used_in_one_file(path: Path) -> None:
-    if path == SOURCE / "kernels" / "gpu" / "triton_jit.py":
-        return
-    touched = [name for name, _ in imports_of(path) if name.startswith(INTERNALS)]
+def private_names(path: Path) -> Iterator[str]:
+    """The private attributes of other objects that a file uses."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
+            owner = ast.unparse(node.value)
+            if owner not in ("self", "cls") and node.attr not in ("_replace", "_fields", "_asdict"):
+                yield f"{id_of(path)}:{node.lineno}: {owner}.{node.attr}"
+
+
+def test_internals_of_compilers_are_used_in_one_file() -> None:
+    paths = [path for path in MODULES if path != SOURCE / "kernels" / "gpu" / "triton_jit.py"]
+    touched = [
+        (id_of(path), name)
+        for path in paths
+        for name, _ in imports_of(path)
+        if name.startswith(INTERNALS)
+    ]
     assert not touched
-    if path.is_relative_to(SOURCE / "kernels"):
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
-                owner = ast.unparse(node.value)
-                known = owner in ("self", "cls") or node.attr in ("_replace", "_fields", "_asdict")
-                assert known, f"{path.name}:{node.lineno}: {owner}.{node.attr}"
+    kernels = [path for path in paths if path.is_relative_to(SOURCE / "kernels")]
+    assert not [name for path in kernels for name in private_names(path)]
 
 
 def modules_loaded_by(code: str) -> tuple[set[str], float]:
@@ -246,11 +254,29 @@ def test_public_names_are_those_listed_here() -> None:
     assert len(gridsample.__all__) == len(PUBLIC)
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
-def test_public_name_resolves_and_is_listed(name: str) -> None:
-    value = getattr(gridsample, name)
-    assert name in dir(gridsample)
-    assert name == "__version__" or value.__doc__
+def test_public_names_resolve_and_are_listed() -> None:
+    assert set(dir(gridsample)) >= PUBLIC
+    undocumented = {name for name in PUBLIC if not getattr(gridsample, name).__doc__}
+    assert undocumented <= {"__version__"}
+
+
+def test_public_modules_are_attributes_that_are_loaded_on_use() -> None:
+    """Those of `docs/modules.md`; the first use of one is that of a new process."""
+    page = (SOURCE.parents[1] / "docs/modules.md").read_text(encoding="utf-8")
+    named = {name.partition(".")[0] for name in re.findall(r"^## `gridsample\.(.+)`", page, re.M)}
+    assert set(dir(gridsample)) >= named
+    loads = "\n".join(f"assert gridsample.{name}.__name__" for name in sorted(named))
+    modules_loaded_by(f"import gridsample\n{loads}")
+
+
+def test_a_module_whose_library_is_missing_says_so() -> None:
+    modules_loaded_by(
+        "sys.modules['torch'] = None\n"
+        "import gridsample\n"
+        "try:\n    gridsample.nn\n"
+        "except AttributeError as error:\n    assert 'pip install' in str(error)\n"
+        "else:\n    raise SystemExit(1)"
+    )
 
 
 def test_no_module_is_named_like_a_public_name() -> None:
@@ -271,30 +297,30 @@ def strangers(names: Iterable[str], path: Path) -> set[str]:
     return {top for top in tops & IMPORTERS.keys() if not module.startswith(tuple(IMPORTERS[top]))}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=id_of)
-def test_heavy_libraries_are_imported_on_first_use(path: Path) -> None:
-    assert strangers((name for name, on_load in imports_of(path) if on_load), path) == set()
+def test_heavy_libraries_are_imported_on_first_use() -> None:
+    found = {
+        id_of(path): strangers((name for name, on_load in imports_of(path) if on_load), path)
+        for path in MODULES
+    }
+    assert not {path: names for path, names in found.items() if names}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=id_of)
-def test_frameworks_are_imported_only_by_their_backends(path: Path) -> None:
-    assert strangers((name for name, _ in imports_of(path)), path) & FRAMEWORKS == set()
+def test_frameworks_are_imported_only_by_their_backends() -> None:
+    found = {
+        id_of(path): strangers((name for name, _ in imports_of(path)), path) & FRAMEWORKS
+        for path in MODULES
+    }
+    assert not {path: names for path, names in found.items() if names}
 
 
-DEFINITIONS = sorted((SOURCE / "definitions").rglob("*.py"))
-
-
-@pytest.mark.parametrize("path", DEFINITIONS, ids=id_of)
-def test_definitions_need_only_numpy(path: Path) -> None:
-    for imported, _ in imports_of(path):
-        if imported.startswith("gridsample"):
-            assert imported.startswith("gridsample.definitions"), imported
-        elif imported != "torch":  # checks.py checks whether it was imported
-            assert imported.partition(".")[0] in sys.stdlib_module_names | {"numpy"}, imported
-
-
-def test_the_reference_implementation_shares_no_code() -> None:
-    for path in (SOURCE / "kernels" / "reference").glob("*.py"):
-        for name, _ in imports_of(path):
-            known = name.startswith("gridsample.kernels.reference.")
-            assert known or name.partition(".")[0] in {*sys.stdlib_module_names, "numpy"}, name
+@pytest.mark.parametrize("package", ["definitions", "kernels.reference"])
+def test_foundations_need_only_themselves_and_numpy(package: str) -> None:
+    known = {*sys.stdlib_module_names, "numpy"}
+    others = {
+        (id_of(path), name)
+        for path in MODULES
+        if id_of(path).startswith(package.replace(".", "/") + "/")
+        for name, _ in imports_of(path)
+        if name.partition(".")[0] not in known and not name.startswith(f"gridsample.{package}.")
+    }
+    assert not others
