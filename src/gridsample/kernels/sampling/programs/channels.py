@@ -200,7 +200,10 @@ class Channels(Sweep):
         numbers = {
             name: self.fills(name, plane, block, point) for name in self.named("planes", "read")
         }
-        dropped = None if point.valid is None else numbers.get("dropped")
+        dropped = None
+        if point.valid is not None:  # some taps may be dropped; they are 0 if they have no value
+            zeros = block.splat(self.function.constant(0.0, self.function.real))
+            dropped = numbers.get("dropped", zeros)
         sums = {
             name: self.guarded_sums(
                 ListedTaps(point, block, reads, planes.pixels[name], dropped, self.counted), name

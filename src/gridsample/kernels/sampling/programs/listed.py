@@ -121,6 +121,8 @@ class ListedTaps(NamedTuple):
 
     def sums(self, orders: Sequence[Order]) -> Registers:
         """Sum the weighted pixels of all taps, for each order of derivatives."""
+        if not orders:
+            return {}
         if not self.taps.weights:
             return {orders[0]: self.read(0)[0]}
         if self.counted is not None:
