@@ -15,6 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from gridsample.chunked.regions import Array, Block, Region
 from gridsample.chunked.windows import Window
+from gridsample.definitions.checks import check_dense
 from gridsample.definitions.shapes import Shape
 
 Chunks = tuple[tuple[int, ...], ...]
@@ -78,9 +79,9 @@ class ChunkLayout:
             region: the region.
             chunks: the chunks that overlap it.
             leading: N and C of the chunks.
-            dtype: the dtype if there are none.
+            dtype: the dtype of the window, of the kind of theirs or a wider one.
         """
-        window = self.window(region, leading, chunks[0].dtype if chunks else dtype)
+        window = self.window(region, leading, dtype)
         loaded = self.loaded(region, chunks)
         for box in region.boxes():
             index = window.at(box)
@@ -110,7 +111,9 @@ class LoadedChunks(NamedTuple):
                 final = min(box[k].stop, starts[n] + sizes[n])
                 target[k] = slice(first - box[k].start, final - box[k].start)
                 source[k] = slice(first - starts[n], final - starts[n])
-            out[tuple(target)] = self.chunks[index][tuple(source)]
+            chunk = self.chunks[index]
+            check_dense(chunk=chunk)
+            np.copyto(out[tuple(target)], chunk[tuple(source)], casting="same_kind")
 
 
 def starts_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -169,10 +172,12 @@ def as_dask(array: Any, name: str) -> Any:
     """Return a dask array; arrays with chunks of their own, such as Zarr's, keep these.
 
     Raises:
-        TypeError: it is no array of numbers.
+        TypeError: it is no array of numbers, or its chunks are masked or sparse.
     """
     if isinstance(array, da.Array):
+        check_dense(**{name: getattr(array, "_meta", None)})
         return array
+    check_dense(**{name: array})
     if not hasattr(array, "shape") or not hasattr(array, "dtype"):
         array = np.asarray(array)
     if array.dtype == object:

@@ -20,7 +20,6 @@ from gridsample.chunked.regions import (
     real_type,
     sampling_of,
 )
-from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import (
     ChunkLayout,
     Chunks,
@@ -29,7 +28,15 @@ from gridsample.dask.graphs import (
     blocks_of,
     chunks_for,
 )
-from gridsample.dask.sampling import Call, Points, dry_run, grid_points, sampled
+from gridsample.dask.sampling import (
+    AS_IT_IS,
+    Call,
+    Points,
+    Preparation,
+    dry_run,
+    grid_points,
+    sampled,
+)
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
@@ -139,7 +146,7 @@ def at_grid(
     chunks: Any,
     size: Sequence[int] | None = None,
     weights: Any = None,
-    lines: tuple[Line, ...] = (),
+    preparation: Preparation = AS_IT_IS,
     real: Any = np.float32,
     **keywords: Any,
 ) -> Any:
@@ -147,7 +154,7 @@ def at_grid(
 
     Args:
         image, grid, coords, bounds, chunks, size, weights, keywords: as in `grid_sample`.
-        lines: how the image is filtered although the mode needs no filter.
+        preparation: what else is done before and after the image is sampled.
         real: the least dtype of the coordinates of a `Points`.
     """
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
@@ -179,11 +186,22 @@ def at_grid(
     if points is None and not isinstance(grid, da.Array):
         grid = da.from_array(np.asarray(grid), chunks=(-1, *out_chunks, -1))
     weight_array = None if weights is None else as_dask(weights, "weights")
-    lines = lines or image_lines(sampling, image)
+    lines = preparation.lines or image_lines(sampling, image)
     grid_layout = None if grid is None else ChunkLayout.of(grid, -1)
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
-    pixel = image.dtype.newbyteorder("=")
-    call = Call(sampling, layout, pixel, dtype, points, grid_layout, weight_layout, lines)
+    pixel = (preparation.dtype or image.dtype).newbyteorder("=")
+    call = Call(
+        sampling,
+        layout,
+        pixel,
+        dtype,
+        points,
+        grid_layout,
+        weight_layout,
+        lines,
+        preparation.output,
+        preparation.placement,
+    )
     dry_run(call, image, items, weight_array)
     return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array, stated)
 

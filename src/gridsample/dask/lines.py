@@ -12,6 +12,7 @@ from gridsample.chunked.halving import copy_type, halved_part, pixels_of, stored
 from gridsample.chunked.regions import Array, Intervals, Sampling, level_of, overlapping
 from gridsample.chunked.splines import Line, Part, filter_part, part_of_line
 from gridsample.dask.graphs import Chunks, array_of_tasks, blocks_of, starts_of
+from gridsample.definitions.checks import check_dense
 from gridsample.definitions.shapes import Shape
 
 
@@ -96,7 +97,9 @@ def compute(call: Call, part: slice, chunks: Sequence[Array]) -> Array:
     for start, stop in operation.pieces(part.start, part.stop):
         for k in overlapping(((start, stop),), sizes):
             used = slice(max(start - starts[k], 0), min(stop - starts[k], sizes[k]))
-            inputs.append(next(chunk)[(slice(None),) * operation.axis + (used,)])
+            pixels = next(chunk)
+            check_dense(chunk=pixels)
+            inputs.append(pixels[(slice(None),) * operation.axis + (used,)])
     joined = np.concatenate(inputs, operation.axis, dtype=operation.dtype, casting="unsafe")
     return operation.compute(joined, part.start, part.stop)
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from gridsample.chunked.blocks import with_level
 from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of, sum_type
-from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import ChunkLayout, as_dask, chunks_for
 from gridsample.dask.lines import filtered, halved
-from gridsample.dask.sampling import Call, dry_run, map_bounds, sampled
+from gridsample.dask.sampling import AS_IT_IS, Call, Preparation, dry_run, map_bounds, sampled
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
@@ -100,22 +99,23 @@ def under_maps(
     sampling: Sampling,
     chunks: Any,
     weights: Any = None,
-    lines: tuple[Line, ...] = (),
+    preparation: Preparation = AS_IT_IS,
 ) -> Any:
-    """Make the array of a call with maps; ``lines`` are filtered where the mode needs no filter."""
+    """Make the array of a call with maps."""
     channel_axis = -1 if sampling.options.channels_last() else 1
     first = 1 if channel_axis == -1 else 2
     spatial = image.chunks[first : first + len(sampling.spatial)]
     weight_array = None if weights is None else as_dask(weights, "weights")
     sampling = with_level(sampling, steps_of(theta, sampling))
-    dtype = image.dtype.newbyteorder("=")
-    lines = lines or image_lines(sampling, image)
+    dtype = (preparation.dtype or image.dtype).newbyteorder("=")
+    lines = preparation.lines or image_lines(sampling, image)
     if level_of(sampling):
         wide = sum_type(dtype, theta.dtype == np.float64)
         image, lines = halved(filtered(image, lines, wide), sampling, first), ()
     layout = ChunkLayout.of(image, channel_axis)
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
-    call = Call(sampling, layout, dtype, theta.dtype, theta, None, weight_layout, lines)
+    output = preparation.output
+    call = Call(sampling, layout, dtype, theta.dtype, theta, None, weight_layout, lines, output)
     dry_run(call, image, len(theta), weight_array)
     out_chunks = chunks_for(chunks, sampling.out, spatial, image.dtype)
     bounds = map_bounds(sampling, theta, out_chunks)

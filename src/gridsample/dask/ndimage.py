@@ -8,15 +8,18 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 
-from gridsample.chunked.regions import sampling_of
+from gridsample.chunked.regions import Bounds, sampling_of
 from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import as_dask, chunks_for
 from gridsample.dask.grids import as_points, at_grid
 from gridsample.dask.maps import under_maps
-from gridsample.dask.sampling import Points
+from gridsample.dask.sampling import Points, Preparation
 from gridsample.definitions.shapes import Shape
+from gridsample.ndimage.axes import step_between_centres
+from gridsample.ndimage.maps import theta_of
 from gridsample.ndimage.matrices import split_matrix
-from gridsample.ndimage.modes import spline_of, wrap_between_centres
+from gridsample.ndimage.modes import Spline, spline_of, wrap_between_centres
+from gridsample.ndimage.prefilter import in_working_type
 
 
 def affine_transform(
@@ -73,17 +76,14 @@ def affine_transform(
         raise ValueError(f"output_shape must have {rank} axes, as the image, got {shape}")
     source = scipy_source(array, order, mode, cval, prefilter)
     chunks = chunks_for(output_chunks, shape, array.chunks, array.dtype)
-    pixels, lines = source.pixels, source.lines
-    options = {**source.options, "real": np.float64, "threads": threads}
-    if source.wraps:
-        wrapped = Wrapped(matrix, shift, array.shape)
-        points = Points(wrapped.positions, wrapped.bounds)
-        return at_grid(pixels, points, "pixel", None, chunks, shape, lines=lines, **options)[0, 0]
-    theta = np.concatenate([matrix, shift[:, np.newaxis] + source.pad], 1)
-    # From z, y, x to x, y, z.
-    theta = np.concatenate([theta[::-1, :rank][:, ::-1], theta[::-1, rank:]], 1)
+    if source.placement.spline.mode.fold:
+        places = LinearPositions(matrix, shift)
+        return at_positions(source, places, shape, chunks, threads)
+    theta, pixels = theta_of(matrix, [*shift], source.placement.spline), source.pixels
+    options = {**source.options, "threads": threads, "real": np.float64}
     sampling = sampling_of(pixels.shape, shape, coords="pixel", **options)
-    return under_maps(pixels, theta[np.newaxis], sampling, chunks, lines=lines)[0, 0]
+    preparation = source.preparation()._replace(placement=None)
+    return under_maps(pixels, theta, sampling, chunks, preparation=preparation)[0, 0]
 
 
 def map_coordinates(
@@ -134,20 +134,12 @@ def map_coordinates(
             f"of the image, got shape {coordinates.shape}"
         )
     source = scipy_source(array, order, mode, cval, prefilter)
-    shifted_bounds = bounds
-    if bounds is not None:
-        shifted_bounds = np.asarray(bounds, np.float64) + source.pad
-    if source.wraps:
-        coordinates = wrap_coordinates(coordinates, array.shape)
-        shifted_bounds = (
-            None if bounds is None else wrapped_bounds(shifted_bounds, array.shape[::-1])
-        )
     lazy = isinstance(coordinates, da.Array)
     if chunks is None and not lazy and coordinates.ndim - 1 == array.ndim:
         chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
-    points = as_points(coordinates) + source.pad
-    options = {**source.options, "lines": source.lines, "threads": threads}
-    return at_grid(source.pixels, points, "pixel", shifted_bounds, chunks, **options)[0, 0]
+    options = {**source.options, "preparation": source.preparation(), "threads": threads}
+    points = as_points(coordinates)
+    return at_grid(source.pixels, points, "pixel", bounds, chunks, **options)[0, 0]
 
 
 def zoom(
@@ -186,17 +178,58 @@ def zoom(
     array = as_dask(image, "image")
     factors = np.broadcast_to(np.asarray(zoom, np.float64), (array.ndim,))
     shape = tuple([round(n * z) for n, z in zip(array.shape, factors.tolist(), strict=True)])
-    steps, shifts = [], []
-    for n, m in zip(array.shape, shape, strict=True):
-        step = n / m if grid_mode else (n - 1) / (m - 1) if m > 1 else 1.0
-        steps.append(step)
-        shifts.append((step - 1) / 2 if grid_mode else 0.0)
     options: dict[str, Any] = {"mode": mode, "cval": cval, "prefilter": prefilter}
+    if grid_mode:
+        places = EdgePositions(array.shape, shape)
+        source = scipy_source(array, order, **options)
+        chunks = chunks_for(output_chunks, shape, array.chunks, array.dtype)
+        return at_positions(source, places, shape, chunks, threads)
+    pairs = zip(array.shape, shape, strict=True)
+    steps = [step_between_centres(n, outputs) for n, outputs in pairs]
     options["threads"] = threads
-    return affine_transform(array, steps, shifts, shape, order, output_chunks, **options)
+    return affine_transform(array, steps, 0.0, shape, order, output_chunks, **options)
+
+
+def at_positions(
+    source: ScipySource,
+    places: LinearPositions | EdgePositions,
+    shape: Shape,
+    chunks: Any,
+    threads: int | None,
+) -> Any:
+    """Sample an image at positions that are a function of output pixels."""
+    options = {**source.options, "preparation": source.preparation(), "threads": threads}
+    options["real"], points = np.float64, Points(places.positions, places.bounds)
+    return at_grid(source.pixels, points, "pixel", None, chunks, shape, **options)[0, 0]
 
 
 # Modes --------------------------------------------------------------------------------------------
+
+
+class ScipyPlacement(NamedTuple):
+    """Moves positions as SciPy's modes do, in the order of the image's axes.
+
+    Attributes:
+        spline: the options of the call.
+        shape: the shape of the image, with the pixels that are added.
+    """
+
+    spline: Spline
+    shape: Shape
+
+    def points(self, grid: Any) -> Any:
+        """Return the positions that are sampled for a grid (1, *points, D)."""
+        placed = np.empty(grid.shape)
+        for d, n in enumerate(self.shape[::-1]):
+            placed[..., d] = self.spline.sampled_positions(np, grid[..., d], n)
+        return placed
+
+    def bounds(self, bounds: Bounds) -> Bounds:
+        """Return the bounds of the positions that are sampled inside of the image."""
+        low, high = (self.spline.padded(np.asarray(x, np.float64)) for x in bounds)
+        if self.spline.mode.fold:
+            return Bounds(*wrapped_bounds(np.stack([low, high]), self.shape[::-1]))
+        return Bounds(low, high + self.spline.has_ties / 2)
 
 
 class ScipySource(NamedTuple):
@@ -204,17 +237,22 @@ class ScipySource(NamedTuple):
 
     Attributes:
         pixels: the image with the pixels that SciPy adds, (1, 1, *spatial).
-        lines: how it is filtered.
-        pad: the number of pixels that are added at each end.
-        wraps: whether positions are folded as by SciPy's "wrap", whose period is a pixel shorter.
+        placement: how positions are moved.
         options: the options of `gridsample.grid_sample`.
+        output: the dtype of the result.
     """
 
     pixels: Any
-    lines: tuple[Line, ...]
-    pad: int
-    wraps: bool
+    placement: ScipyPlacement
     options: dict[str, Any]
+    output: np.dtype[Any]
+
+    def preparation(self) -> Preparation:
+        """Return what else is done before and after the image is sampled."""
+        spline, dtype = self.placement.spline, self.output
+        axes = range(2, self.pixels.ndim) if spline.filters else ()
+        lines = tuple([Line(axis, spline.order, spline.mode.prefilter) for axis in axes])
+        return Preparation(lines, working_type(dtype, spline), dtype, self.placement)
 
 
 def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool) -> ScipySource:
@@ -223,18 +261,22 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
     Raises:
         RuntimeError: the order or the mode is unknown.
     """
-    spline = spline_of(order, mode, cval, prefilter)
+    spline, dtype = spline_of(order, mode, cval, prefilter), array.dtype.newbyteorder("=")
     if spline.pad:
         values = {"constant_values": cval} if spline.mode.pad == "constant" else {}
-        padded = da.pad(array, spline.pad, mode=spline.mode.pad, **values)
-        array = padded.rechunk(tuple([padded_sizes(sizes, spline.pad) for sizes in array.chunks]))
-    axes = range(2, 2 + array.ndim) if spline.filters else ()
-    lines = tuple([Line(axis, order, spline.mode.prefilter) for axis in axes])
+        sizes = tuple([padded_sizes(sizes, spline.pad) for sizes in array.chunks])
+        pixels = array.astype(working_type(dtype, spline))  # which can represent the added ones
+        array = da.pad(pixels, spline.pad, mode=spline.mode.pad, **values).rechunk(sizes)
     options = {**spline.options, **spline.outside}
     if spline.mode.fills and order == 1:
         options["padding_mode"] = "border"  # positions inside have no taps outside: it is faster
-    wraps = spline.mode.fold is not None
-    return ScipySource(array[np.newaxis, np.newaxis], lines, spline.pad, wraps, options)
+    placement = ScipyPlacement(spline, array.shape)
+    return ScipySource(array[np.newaxis, np.newaxis], placement, options, dtype)
+
+
+def working_type(dtype: np.dtype[Any], spline: Spline) -> np.dtype[Any]:
+    """Return the dtype in which an image is sampled: its own, or float64 for sums of integers."""
+    return in_working_type(np.zeros(1, dtype), spline, True).dtype if dtype.kind in "biu" else dtype
 
 
 def padded_sizes(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
@@ -242,30 +284,28 @@ def padded_sizes(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
     return tuple([n + pad * (k == 0) + pad * (k == len(sizes) - 1) for k, n in enumerate(sizes)])
 
 
-# SciPy's "wrap" -----------------------------------------------------------------------------------
+# Positions ----------------------------------------------------------------------------------------
 
 
-class Wrapped(NamedTuple):
-    """Positions under a matrix and an offset, folded as by SciPy's "wrap".
+class LinearPositions(NamedTuple):
+    """Positions under a matrix and an offset.
 
     Attributes:
         matrix: (D, D), in the order of the axes.
         offset: (D,).
-        shape: the shape of the image.
     """
 
     matrix: Any
     offset: Any
-    shape: Shape
 
     def positions(self, *indices: Any) -> list[Any]:
         """Return positions, x first, of indices, x first, in the order of SciPy's sums."""
         steps, lines = indices[::-1], []
-        for row, start, n in zip(self.matrix, self.offset, self.shape, strict=True):
+        for row, start in zip(self.matrix, self.offset, strict=True):
             line = start + row[0] * steps[0]
             for factor, step in zip(row[1:], steps[1:], strict=True):
                 line = line + factor * step
-            lines.append(wrap_between_centres(np, line, n))
+            lines.append(line)
         return lines[::-1]
 
     def bounds(self, first: Any, last: Any) -> Any:
@@ -273,7 +313,29 @@ class Wrapped(NamedTuple):
         ends = np.array([first[::-1], last[::-1]], np.float64)
         terms = self.matrix * ends[:, np.newaxis]  # (2, D, D)
         low, high = terms.min(0).sum(-1) + self.offset, terms.max(0).sum(-1) + self.offset
-        return wrapped_bounds(np.stack([low, high])[:, ::-1], self.shape[::-1])
+        error = 16 * np.finfo(np.float64).eps * (np.abs(terms).max(0).sum(-1) + np.abs(self.offset))
+        return (low - error)[::-1], (high + error)[::-1]
+
+
+class EdgePositions(NamedTuple):
+    """Positions of the pixels of a resized image whose outer edges stay in place.
+
+    Attributes:
+        shape: the shape of the image.
+        out: that of the result.
+    """
+
+    shape: Shape
+    out: Shape
+
+    def positions(self, *indices: Any) -> list[Any]:
+        """Return positions, x first, of indices, x first."""
+        sizes = zip(self.shape[::-1], self.out[::-1], indices, strict=True)
+        return [(at + 0.5) * (n / outputs) - 0.5 for n, outputs, at in sizes]
+
+    def bounds(self, first: Any, last: Any) -> Any:
+        """Return the bounds of positions between two indices; all are x first."""
+        return self.positions(*first), self.positions(*last)
 
 
 def wrapped_bounds(bounds: Any, sizes: Sequence[int]) -> Any:
@@ -292,12 +354,3 @@ def wrapped_bounds(bounds: Any, sizes: Sequence[int]) -> Any:
         result[..., 0, k] = np.where(crosses, 0, first)
         result[..., 1, k] = np.where(crosses, n - 1, last)
     return result
-
-
-def wrap_coordinates(coordinates: Any, shape: Shape) -> Any:
-    """Fold the coordinates of `map_coordinates`, (D, *out), as by SciPy's "wrap"."""
-    xp = da if isinstance(coordinates, da.Array) else np
-    numbers = coordinates.astype(np.float64)
-    return xp.stack(
-        [wrap_between_centres(xp, line, n) for line, n in zip(numbers, shape, strict=True)]
-    )

@@ -11,7 +11,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from gridsample.chunked.splines import (
 from gridsample.chunked.windows import Window
 from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, item_of, parts_of
 from gridsample.definitions.shapes import Shape
+from gridsample.ndimage.arrays import store
 from gridsample.ops.missing import check_weights
 
 
@@ -60,6 +61,37 @@ class Points(NamedTuple):
     bounds: Callable[[Sequence[int], Sequence[int]], tuple[Sequence[float], Sequence[float]]]
 
 
+class Placement(Protocol):
+    """Moves points before they are sampled, such as into a padded image."""
+
+    def points(self, grid: Array) -> Array:
+        """Return the coordinates that are sampled for a grid (N, *points, D)."""
+        ...
+
+    def bounds(self, bounds: Bounds) -> Bounds:
+        """Return the bounds of these, given those of the grid."""
+        ...
+
+
+class Preparation(NamedTuple):
+    """What else the functions with SciPy's names do before and after an image is sampled.
+
+    Attributes:
+        lines: how the image is filtered although the mode needs no filter.
+        dtype: the dtype in which the image is sampled; None for its own.
+        output: the dtype to which results are rounded as SciPy rounds them; None if they are not.
+        placement: how points are moved, or None.
+    """
+
+    lines: tuple[Line, ...] = ()
+    dtype: np.dtype[Any] | None = None
+    output: np.dtype[Any] | None = None
+    placement: Placement | None = None
+
+
+AS_IT_IS = Preparation()
+
+
 @dataclass(frozen=True)
 class Call:
     """What all tasks of a call share.
@@ -67,12 +99,14 @@ class Call:
     Attributes:
         sampling: the call.
         layout: how the image is divided.
-        dtype: the dtype of the image.
+        dtype: the dtype in which the image is sampled.
         coordinates: their dtype.
         points: maps (N, D, D + 1), a `Points`, or None for a grid that is divided, too.
         grid: how the grid is divided; its last axis are channels.
         weights: how the weights of pixels are divided.
         lines: how the image is filtered before it is sampled.
+        output: the dtype to which results are rounded as SciPy rounds them; None if they are not.
+        placement: how the points are moved before they are sampled, or None.
     """
 
     sampling: Sampling
@@ -83,6 +117,8 @@ class Call:
     grid: ChunkLayout | None = None
     weights: ChunkLayout | None = None
     lines: tuple[Line, ...] = ()
+    output: np.dtype[Any] | None = None
+    placement: Placement | None = None
 
     @property
     def coefficient_dtype(self) -> np.dtype[Any]:
@@ -145,7 +181,7 @@ def compute(
         extra["weights"] = call.weights.read(region, weights, leading, weights[0].dtype)
     if isinstance(call.points, np.ndarray):
         maps = call.points[task.items]
-        return sample_maps(sampling, window, maps, task.block, **extra)
+        return stored(call, sample_maps(sampling, window, maps, task.block, **extra))
     expanded = with_neighbours(sampling, task.block)
     points = (
         evaluate_points(call, expanded)
@@ -154,7 +190,16 @@ def compute(
     )
     if task.bounds is not None:
         check_bounds(sampling, expanded, points, task.bounds)
-    return sample_grid(sampling, window, points, task.block, **extra)
+    if call.placement is not None:
+        points = call.placement.points(points)
+    return stored(call, sample_grid(sampling, window, points, task.block, **extra))
+
+
+def stored(call: Call, result: Any) -> Any:
+    """Return the result of a task in the dtype of the output."""
+    if call.output is None or result.dtype == call.output:
+        return result
+    return store(result, np.empty(result.shape, call.output))
 
 
 def read(call: Call, task: Task, image: Sequence[Array]) -> Window:
@@ -270,7 +315,8 @@ def sampled(
             for index, block in blocks_of(chunks):
                 expanded = with_neighbours(call.sampling, block)
                 limits = bounds(index, block, item_part)
-                region = region_of(call.sampling, limits, expanded)
+                placed = limits if call.placement is None else call.placement.bounds(limits)
+                region = region_of(call.sampling, placed, expanded)
                 if weights is not None:
                     region = nonempty(region)
                 points = []
@@ -290,7 +336,8 @@ def sampled(
     item_chunks = image.chunks[0] if batched else (items,)
     planes = image.chunks[channel_axis]
     all_chunks = (item_chunks, *chunks, planes) if last else (item_chunks, planes, *chunks)
-    array = array_of_tasks("sample", call, tasks, all_chunks, call.dtype, inputs)
+    dtype = call.output or call.dtype
+    array = array_of_tasks("sample", call, tasks, all_chunks, dtype, inputs)
     keywords, real = call.sampling.keywords, real_type(call.dtype, call.coordinates)
     masked, weighted = keywords.get("return_mask"), keywords.get("return_weight")
     if not masked and not weighted:
@@ -366,8 +413,8 @@ def dry_run(call: Call, image: Any, items: int, weights: Any = None) -> None:
     if weights is not None:
         backend, last = backend_of(theta=np.empty(0)), sampling.options.channels_last()
         check_weights(backend, weights, image.shape, max(image.shape[0], items), last)
-        shares = empty_window(call, weights)
-    window = empty_window(call, image)
+        shares = empty_window(call, weights, weights.dtype)
+    window = empty_window(call, image, call.dtype)
     block = tuple([slice(0, min(n, 1)) for n in sampling.out])
     if isinstance(call.points, np.ndarray):
         sample_maps(sampling, window, call.points, block, dtype=call.dtype, weights=shares)
@@ -378,8 +425,8 @@ def dry_run(call: Call, image: Any, items: int, weights: Any = None) -> None:
     sample_grid(sampling, window, zeros, block, dtype=call.dtype, weights=shares)
 
 
-def empty_window(call: Call, array: Any) -> Window:
+def empty_window(call: Call, array: Any, dtype: Any) -> Window:
     """Return a window of an array without any of its pixels."""
     channel_axis = -1 if call.sampling.options.channels_last() else 1
     region = Region(((),) * len(call.sampling.spatial))
-    return Window(region, array.shape, array.dtype, channel_axis)
+    return Window(region, array.shape, dtype, channel_axis)
