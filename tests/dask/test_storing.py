@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import weakref
 from typing import Any
 
 import dask
@@ -63,6 +64,31 @@ def test_stored_results_match_and_reads_match_the_schedule(keep: int) -> None:
     if keep < 20:
         assert schedule.reads > schedule.inputs
     assert all(len(step.keeps) <= keep for step in schedule.steps)
+
+
+@pytest.mark.parametrize("keep", [0, 8, 20, 1000])
+def test_no_more_inputs_are_in_memory_than_the_schedule_says(keep: int) -> None:
+    """Of those that several chunks of the result need; others are there for a task alone."""
+    alive, most = [0], [0]
+
+    def died() -> None:
+        alive[0] -= 1
+
+    def made(block: Array) -> Array:
+        chunk = block + 0
+        alive[0] += 1
+        most[0] = max(most[0], alive[0])
+        weakref.finalize(chunk, died)
+        return chunk
+
+    source = da.ones((1, 1, 30, 40, 52), chunks=(1, 1, 10, 10, 10))
+    source = source.map_blocks(made, dtype=float, meta=np.empty((0,) * 5))
+    result = gridsample.dask.affine_sample(source, TURN, source.shape, "cubic", coords="pixel")
+    with dask.config.set(num_workers=2):
+        plan = gridsample.dask.store(result, np.zeros(source.shape), keep=keep)
+    assert alive[0] == 0
+    assert most[0] <= plan.held + 1
+    assert plan.held <= plan.inputs and (keep < 1000 or plan.held > 0.2 * plan.inputs)
 
 
 def test_columns_take_fewer_reads_than_rows() -> None:

@@ -40,11 +40,14 @@ class Schedule(NamedTuple):
         steps: what is computed, read and kept, in order.
         inputs: the number of inputs.
         reads: the number of reads of inputs.
+        held: the most inputs in memory at a time: those that a step reads or was left by the one
+            before it, and those that the next step reads, which may begin meanwhile.
     """
 
     steps: Sequence[Step]
     inputs: int
     reads: int
+    held: int
 
 
 def schedule_of(needs: Mapping[Shape, frozenset[Key]], keep: int, size: int) -> Schedule:
@@ -71,7 +74,7 @@ def schedule_of(needs: Mapping[Shape, frozenset[Key]], keep: int, size: int) -> 
             without_gain += 1
         if without_gain == 2 or best.reads == best.inputs:
             break
-    return best or Schedule((), 0, 0)
+    return best or Schedule((), 0, 0, 0)
 
 
 def tile_counts(indices: Mapping[Shape, object]) -> Iterator[int]:
@@ -123,9 +126,12 @@ def simulate(
         for key in inputs_of_groups[step]:
             uses.setdefault(key, []).append(step)
     steps, held, reads = list[Step](), frozenset[Key](), 0
+    most, before = 0, frozenset[Key]()
     for step, group in enumerate(groups):
         missing = inputs_of_groups[step] - held
         reads += len(missing)
+        most = max(most, len(before | held | missing))
+        before = held | missing
         for key in inputs_of_groups[step]:
             uses[key].pop()
         later = [key for key in held | missing if uses[key]]
@@ -133,4 +139,4 @@ def simulate(
             later = heapq.nsmallest(keep, later, key=lambda key: uses[key][-1])
         held = frozenset(later)
         steps.append(Step(group, missing, held))
-    return Schedule(steps, len(uses), reads)
+    return Schedule(steps, len(uses), reads, most)

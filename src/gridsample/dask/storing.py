@@ -39,9 +39,10 @@ def store(
     It works with every scheduler of dask, and on a cluster if there is a client.  The memory of all
     workers together is about
 
-        keep x (bytes of a chunk of the image)  +  threads x (memory of a task)
+        held x (bytes of a chunk of the image)  +  threads x (memory of a task)
 
-    and up to twice the first term where several processes have copies of chunks.
+    and up to twice the first term where several processes have copies of chunks.  ``held`` is that
+    of the result: ``keep``, and what one step and the next one read.
 
     Args:
         result: a dask array, such as of `affine_sample`, or of what is computed from it.
@@ -52,8 +53,8 @@ def store(
         progress: called with the share of the chunks that are written, up to 1.0.
 
     Returns:
-        What was done: ``inputs`` that several chunks need, and ``reads`` of them, which is how
-        often they were computed.
+        What was done: ``inputs`` that several chunks need, ``reads`` of them, which is how often
+        they were computed, and ``held``, how many were in memory at most.
 
     Raises:
         TypeError: the result is not a dask array.
