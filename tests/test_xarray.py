@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import xarray
 from hypothesis import strategies as st
+from strategies import examples
 
 import gridsample
 import gridsample.xarray
@@ -222,6 +223,68 @@ def test_lazy_coordinates_stay_lazy(chunks: Any) -> None:
     result = gridsample.xarray.resample(image.chunk(chunks) if chunks else image, like.chunk(5))
     assert result.chunks is not None and result.lat.chunks is not None
     np.testing.assert_array_equal(result.values, expected.values)
+
+
+@hypothesis.settings(max_examples=examples(40))
+@hypothesis.given(st.integers(0, 2**32))
+def test_lazy_results_are_those_in_memory(seed: int) -> None:
+    """Chunks of the image and of the coordinates are drawn apart, and so are all options."""
+    rng = np.random.default_rng(seed)
+
+    def one_of(*values: Any) -> Any:
+        return values[rng.integers(len(values))]
+
+    def chunks_of(array: xarray.DataArray) -> dict[Any, int]:
+        return {dim: int(rng.integers(1, n + 1)) for dim, n in array.sizes.items()}
+
+    dims = [*"tyx"[: rng.integers(1, 4)]]
+    sizes = {dim: int(rng.integers(2, 15)) for dim in dims}
+    dtype = np.dtype(one_of("uint8", "int32", "float32", "float64", "complex64"))
+    lines = {dim: np.cumsum(rng.uniform(0.5, 2, n)) for dim, n in sizes.items()}
+    values = (rng.normal(size=[*sizes.values()]) * 60 + 100).clip(0, 250).astype(dtype)
+    if dtype.kind in "fc" and rng.random() < 0.4:
+        values[rng.random(values.shape) < 0.15] = np.nan
+    image = xarray.DataArray(values, lines, dims)
+    sampled = [dim for dim in dims if rng.random() < 0.8] or dims[:1]
+    tracks = rng.random() < 0.3
+    count = int(rng.integers(1, 15))
+    like = {}
+    for dim in sampled:
+        low, high = lines[dim][[0, -1]] + [-2, 2]
+        new = rng.uniform(low, high, count if tracks else int(rng.integers(1, 15)))
+        like[dim] = xarray.DataArray(new if tracks else np.sort(new), dims="p" if tracks else dim)
+    options: dict[str, Any] = {
+        "mode": one_of("nearest", "linear", "cubic", "lanczos3", "spline3"),
+        "padding_mode": one_of(
+            "constant", "zeros", "border", "reflection", "mirror", "wrap", "dst1", "missing"
+        ),
+        "extrapolate": one_of("centers", "edges", True, False),
+        "antialias": bool(rng.random() < 0.2),
+        "missing": one_of("propagate", "ignore") if dtype.kind in "fc" else "propagate",
+    }
+    if rng.random() < 0.3:
+        options["fill_value"] = 7
+    lazy_image = image.chunk(chunks_of(image)) if rng.random() < 0.8 else image
+    lazy_like = {
+        dim: line.chunk(chunks_of(line)) if rng.random() < 0.4 else line
+        for dim, line in like.items()
+    }
+    try:
+        expected = gridsample.xarray.resample(image, like, **options)
+    except (TypeError, ValueError):
+        with pytest.raises((TypeError, ValueError)):
+            gridsample.xarray.resample(lazy_image, lazy_like, **options).compute()
+        return
+    result = gridsample.xarray.resample(lazy_image, lazy_like, **options)
+    assert result.dims == expected.dims and result.dtype == expected.dtype
+    if options["mode"] != "spline3":
+        np.testing.assert_array_equal(result.values, expected.values)
+        return
+    wide = np.complex128 if dtype.kind == "c" else np.float64
+    atol = 1 if dtype.kind in "iu" else 2e4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(
+        result.values.astype(wide), expected.values.astype(wide), rtol=0, atol=atol
+    )
 
 
 def test_missing_pixels_and_antialias() -> None:
