@@ -169,7 +169,9 @@ def warmup(*arguments: Any, **options: Any) -> Warmed:
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES and name not in _SUBMODULES:
-        raise AttributeError(f"module 'gridsample' has no attribute {name!r}")
+        from gridsample.definitions.links import unknown_attribute
+
+        raise unknown_attribute(name, __all__)
     try:
         with _held():  # a child of a fork would wait for an import in another thread for ever
             module = importlib.import_module(f"gridsample.{_MODULES.get(name, name)}")

@@ -18,6 +18,7 @@ import numpy as np
 
 from gridsample.backends.base import Backend
 from gridsample.backends.numpy import BACKEND as NUMPY
+from gridsample.definitions.links import unknown_keyword
 from gridsample.kernels import forks
 
 __all__ = ["Backend", "backend_of", "is_foreign", "overridable", "register"]
@@ -81,7 +82,11 @@ LOADERS: dict[str, Loader] = {
     "jaxlib": load_jax,
 }
 # Packages whose arrays are rejected instead of being converted to NumPy arrays.
-FOREIGN = ["dask", "tensorflow"]
+FOREIGN = ["dask", "tensorflow", "PIL"]
+HINTS = {
+    "dask": "; gridsample.dask has functions for Dask arrays",
+    "PIL": "; convert it: np.asarray({0}), and [None] and channel_axis=-1 for its colours",
+}
 # Torch's `has_torch_function` after its first use, because importing it takes longer than a call.
 _has_torch_function: list[Callable[..., bool]] = []
 # The backends that may repeat a call, by the class of the image; torch's after their first use.
@@ -129,11 +134,10 @@ def backend_of(**arrays: Any) -> Backend:
         if source in LOADERS:
             package = source
         elif source in FOREIGN:
-            chunked = "; gridsample.dask has functions for Dask arrays" if source == "dask" else ""
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
                 "accepted: NumPy arrays, torch tensors, JAX arrays and, where torch is installed, "
-                f"CuPy arrays{chunked}"
+                f"CuPy arrays{HINTS.get(source, '').format(name)}"
             )
     return NUMPY if package == "numpy" else LOADERS[package]()
 
@@ -161,7 +165,8 @@ def overridable(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        names = [*inspect.signature(function).parameters][:arrays]
+        parameters = tuple(inspect.signature(function).parameters)
+        names = [*parameters[:arrays]]
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -174,6 +179,9 @@ def overridable(
                         result = None
                     if result is not None:
                         return result
+            for name in kwargs:
+                if name not in parameters:
+                    raise unknown_keyword(function.__name__, name, parameters)
             # For NumPy arrays, this loop is all that a call costs.
             for array in args[:arrays] if len(args) >= arrays else (*args, *kwargs.values()):
                 if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):

@@ -110,6 +110,16 @@ BOUNDARIES = {
 MISSING = "missing"
 
 # Names that other functions or libraries use, each with the remark in its error message.
+# OpenCV's constants, without their prefix.
+OPENCV = {
+    "constant": "constant",
+    "replicate": "border",
+    "reflect": "symmetric",
+    "reflect_101": "mirror",
+    "reflect101": "mirror",
+    "default": "mirror",
+    "wrap": "wrap",
+}
 FOREIGN_BOUNDARIES = {
     MISSING: (
         "is for grid_sample, affine_sample, their gradients, splat and gridsample.nn.GridSample"
@@ -142,7 +152,10 @@ FOREIGN_BOUNDARIES = {
 def check_boundary(name: str, argument: str = "padding_mode") -> str:
     """Return the name of a boundary, or raise an error if it is unknown."""
     if name not in BOUNDARIES:
-        raise unknown_name(argument, name, list(BOUNDARIES), FOREIGN_BOUNDARIES.get(name, ""))
+        word = name.lower().removeprefix("border_")
+        remark = f"is OpenCV's name; here it is {OPENCV[word]!r}" if word in OPENCV else ""
+        remark = FOREIGN_BOUNDARIES.get(name, remark if word != name else "")
+        raise unknown_name(argument, name, list(BOUNDARIES), remark)
     return name
 
 

@@ -7,6 +7,7 @@ The caller has to convert these, and the error says how.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -71,11 +72,15 @@ def as_array(value: Any, name: str) -> Array:
     """Convert an array-like object to a NumPy array.
 
     Raises:
-        TypeError: it is masked or sparse, or a tensor that requires a gradient.
+        TypeError: it is masked or sparse, None or a string, or a tensor that requires a gradient.
         ValueError: it is ragged, or cannot be converted for another reason.
     """
     if type(value) is np.ndarray:
         return value
+    if value is None or isinstance(value, (str, bytes, os.PathLike)):
+        got = "None" if value is None else f"{value!r}, a {type(value).__name__}"
+        hint = "" if value is None else "; read the file first: gridsample.io.read(path).array"
+        raise TypeError(f"{name} is {got}; accepted: arrays and tensors{hint}")
     check_dense(**{name: value})
     if getattr(value, "requires_grad", False):
         raise TypeError(

@@ -133,11 +133,73 @@ def about(topic: str) -> str:
     return f' (see gridsample.help("{topic}"))' if topic in TOPICS else ""
 
 
-def unknown_name(argument: str, name: str, accepted: Sequence[str], remark: str = "") -> ValueError:
-    """Create the error for an unknown name, which begins with the most similar accepted name."""
+# What other libraries call an argument, and what it is here.
+KEYWORDS = {
+    **dict.fromkeys(("order", "interpolation", "interp", "method"), "mode"),
+    **dict.fromkeys(("flags", "resample", "interpolation_mode"), "mode"),
+    **dict.fromkeys(("cval", "borderValue", "value", "fill"), "fill_value"),
+    **dict.fromkeys(("channels_last", "data_format", "channel_dim"), "channel_axis"),
+    **dict.fromkeys(("anti_aliasing", "antialiasing", "anti_alias"), "antialias"),
+    **dict.fromkeys(("padding", "boundary", "borderMode", "border_mode", "pad"), "padding_mode"),
+    **dict.fromkeys(("dsize", "output_size", "output_shape", "shape"), "size"),
+    **dict.fromkeys(("zoom", "scale", "scales", "factor", "zoom_factor"), "scale_factor"),
+    **dict.fromkeys(("image", "img", "src", "x", "data", "array", "tensor"), "input"),
+    **dict.fromkeys(("coordinates", "points", "flow_grid", "map", "locations"), "grid"),
+    **dict.fromkeys(("matrix", "M", "affine"), "theta"),
+    **dict.fromkeys(("mask", "weight"), "weights"),
+    **dict.fromkeys(("num_threads", "n_threads", "workers", "n_jobs"), "threads"),
+}
+# Functions of other libraries, and what does that here.
+FUNCTIONS = {
+    **dict.fromkeys(("resize", "zoom", "rescale", "upsample", "resample_image"), "interpolate"),
+    **dict.fromkeys(("remap", "map_coordinates", "sample", "grid_sampler", "warp"), "grid_sample"),
+    **dict.fromkeys(("affine_transform", "warpAffine", "warp_affine", "rotate"), "affine_sample"),
+    **dict.fromkeys(("meshgrid", "create_meshgrid", "base_grid"), "identity_grid"),
+    **dict.fromkeys(("spline_filter1d", "prefilter"), "spline_filter"),
+}
+# What other libraries have under these names, in drop-ins.
+DROP_INS = {
+    "map_coordinates": "gridsample.ndimage.map_coordinates",
+    "zoom": "gridsample.ndimage.zoom",
+    "affine_transform": "gridsample.ndimage.affine_transform",
+    "rotate": "gridsample.ndimage.rotate",
+    "remap": "gridsample.cv.remap",
+    "resize": "gridsample.cv.resize",
+    "rescale": "gridsample.skimage.rescale",
+    "warp": "gridsample.skimage.warp",
+    "warpAffine": "gridsample.cv.warpAffine",
+}
+
+
+def closest(name: str, accepted: Sequence[str]) -> str:
+    """Return the accepted name that is most like another one, or ""."""
     import difflib  # which only errors need
 
     close = difflib.get_close_matches(name.lower(), accepted, n=1)
-    hint = f"; did you mean {close[0]!r}? " if close and not remark else "; "
+    return close[0] if close else ""
+
+
+def unknown_keyword(function: str, name: str, accepted: Sequence[str]) -> TypeError:
+    """Create the error for an argument that a function does not have, as Python says it."""
+    known = KEYWORDS.get(name, "")
+    suggestion = known if known in accepted else closest(name, accepted)
+    hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+    return TypeError(
+        f"{function}() got an unexpected keyword argument {name!r}{hint}{about(suggestion)}"
+    )
+
+
+def unknown_attribute(name: str, accepted: Sequence[str]) -> AttributeError:
+    """Create the error for a name that the package does not have."""
+    suggestion = FUNCTIONS.get(name) or ("" if name.startswith("_") else closest(name, accepted))
+    hint = f"; did you mean gridsample.{suggestion}" if suggestion else ""
+    hint += f", or {DROP_INS[name]}" if name in DROP_INS else ""
+    return AttributeError(f"module 'gridsample' has no attribute {name!r}{hint}{'?' * bool(hint)}")
+
+
+def unknown_name(argument: str, name: str, accepted: Sequence[str], remark: str = "") -> ValueError:
+    """Create the error for an unknown name, which begins with the most similar accepted name."""
+    close = closest(name.lower().removeprefix("inter_"), accepted)  # OpenCV's constants
+    hint = f"; did you mean {close!r}? " if close and not remark else "; "
     end = f"accepted: {', '.join(map(repr, accepted))}{about(argument)}"
     return ValueError(f"{argument} {name!r} {remark or 'is not known'}{hint}{end}")

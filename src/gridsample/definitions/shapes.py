@@ -42,6 +42,8 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
         second = len(grid) == rank + 2 and grid[1] == rank
         hint = "; its components come second: pass grid.movedim(1, -1)" if second else ""
         hint += ", or np.moveaxis(grid, 1, -1) for an array" if second else ""
+        if 3 <= len(grid) <= 5 and image[-1] == len(grid) - 2:
+            hint = "; the two seem to be exchanged: the image comes first, then the grid"
         raise ValueError(
             f"grid must be (N, *out, {rank}) for an input with {rank} spatial "
             f"{'axis' if rank == 1 else 'axes'}: its last axis holds {', '.join(AXES[:rank])}; "

@@ -207,8 +207,13 @@ def check_weights(
     if len(shape) != len(image) or any([n not in accepted[k] for k, n in enumerate(shape)]):
         spatial, channels = image[1:-1] if last else image[2:], f"{image[channel]} or 1"
         layout = f"*{spatial}, {channels}" if last else f"{channels}, *{spatial}"
+        hint = "; pass weights[None, None]" if shape == spatial and not last else ""
+        hint = "; pass weights[None, ..., None]" if shape == spatial and last else hint
+        if len(shape) == len(image) - 1 and shape[0] in accepted[0] and shape[1:] == spatial:
+            hint = "; pass weights[..., None]" if last else "; pass weights[:, None]"
         raise ValueError(
             f"weights must be (N or 1, {layout}) for {name} of shape {image}, got shape {shape}"
+            f"{hint}"
         )
 
 

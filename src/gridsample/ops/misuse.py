@@ -111,10 +111,18 @@ def check_layout(backend: Backend, image: Any, shape: Shape, last: bool) -> None
     """Warn about an image without a grid whose channels seem to be last, although they are not."""
     if last or (not backend.is_host and is_traced()):
         return
-    if has_channels_last(shape) and backend.is_concrete(image):
+    is_network = type(image) is not np.ndarray and "float" in backend.type_name(image.dtype)
+    if (has_channels_last(shape) or (is_photo(shape) and not is_network)) and backend.is_concrete(
+        image
+    ):
         level = user_level()
         if level:
             warnings.warn(layout_message(shape), MisuseWarning, stacklevel=level - 1)
+
+
+def is_photo(shape: Shape) -> bool:
+    """Whether signals (N, C, L) look like an image (H, W, C), if no network has computed them."""
+    return len(shape) == 3 and 3 <= shape[2] <= MAX_CHANNELS and min(shape[:2]) > 4 * shape[2]
 
 
 def has_channels_last(image: Shape) -> bool:
@@ -131,6 +139,12 @@ def has_channels_last(image: Shape) -> bool:
 
 def layout_message(image: Shape) -> str:
     """Say how an image is read whose channels seem to be last."""
+    if len(image) == 3:
+        return (
+            f"input has shape {image}, which is read as N = {image[0]} signals of C = {image[1]} "
+            f"channels and {image[2]} samples; an image (H, W, C) is given as input[None], with "
+            "channel_axis=-1"
+        )
     return (
         f"input has shape {image}, which is read as C = {image[1]} channels of "
         f"{' x '.join(map(str, image[2:]))} pixels; if its channels are last, pass channel_axis=-1"

@@ -21,11 +21,11 @@ from gridsample.definitions.labels import check_labels, refuse_labels
 from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import METHODS, Method, Mode, find_method, per_axis
 from gridsample.definitions.options import Resizing, call_cached, changed
-from gridsample.definitions.shapes import Shape, as_whole, channels_last
+from gridsample.definitions.shapes import Shape, as_whole, channels_last, image_hint
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
 from gridsample.ops.missing import as_rule
-from gridsample.ops.misuse import check_layout, has_channels_last
+from gridsample.ops.misuse import check_layout, has_channels_last, is_photo
 
 Factor = float | Sequence[float]
 
@@ -59,6 +59,7 @@ def numbers_per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
         raise ValueError(
             f"{name} needs one number for all spatial axes of the input, or one for each: "
             f"({axes}{',' * (rank == 1)}), got {len(value)}: {tuple(value)}"
+            + ("; an image without a batch axis is given as input[None]" * (len(value) > rank))
         )
     return tuple(value)
 
@@ -193,7 +194,7 @@ def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) ->
     if not 3 <= len(shape) <= 5:
         raise ValueError(
             "input must have 3 to 5 dimensions, (N, C, *spatial) with 1 to 3 spatial axes, "
-            f"got {len(shape)} in shape {tuple(shape)}"
+            f"got {len(shape)} in shape {tuple(shape)}{image_hint(tuple(shape), (2,))}"
         )
     return channels_last(channel_axis, len(shape))
 
@@ -221,7 +222,7 @@ def prepared(
     """
     shape = layout[0]
     check_image(shape, 1, threads)
-    if has_channels_last(shape):  # `check_layout` warns about each call
+    if has_channels_last(shape) or is_photo(shape):  # `check_layout` warns about each call
         return None
     resizing = plan_resizing(
         shape[2:],
