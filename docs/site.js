@@ -24,8 +24,9 @@ const late = new IntersectionObserver(
 for (const frame of document.querySelectorAll("iframe[data-src]")) late.observe(frame);
 
 // What scrolls sideways can be reached with the keyboard.
+const SCROLLING = ".md-typeset :is(.md-typeset__scrollwrap, .md-typeset__table, table, pre > code, .formula, p:has(> img.drawing))";
 const reachable = () => {
-  for (const box of document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset__table, .md-typeset table")) {
+  for (const box of document.querySelectorAll(SCROLLING)) {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
     else box.removeAttribute("tabindex");
   }

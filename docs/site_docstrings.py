@@ -9,6 +9,8 @@ from typing import Any
 import griffe
 
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+# The section with the example: its lines are indented, or empty.
+SECTION = re.compile(r"^Example:\n(?:(?: .*)?(?:\n|$))+", re.MULTILINE)
 # Lines of a session at the left margin, with their output, up to an empty line.
 SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
@@ -47,10 +49,21 @@ LINKED = re.compile(
 )
 
 
+def example_first(text: str) -> str:
+    """Move a docstring's example behind its first paragraph, before formulas and lists."""
+    example = SECTION.search(text)
+    summary, gap, rest = text.partition("\n\n")
+    if example is None or example.start() < len(summary):
+        return text
+    rest = rest.replace(example[0], "", 1).rstrip("\n")
+    return f"{summary}{gap}{example[0].rstrip()}\n\n{rest}\n"
+
+
 def rewrite(obj: griffe.Object) -> None:
     """Mark examples as such, separate arguments, make lists of tables, and give results a type."""
     if obj.docstring is not None:
-        text = EXAMPLE.sub("Examples:", TABLE.sub(as_list, obj.docstring.value))
+        text = TABLE.sub(as_list, example_first(obj.docstring.value))
+        text = EXAMPLE.sub("Examples:", text)
         text = TOGETHER.sub(one_by_one, text)
         if obj.is_function and obj.annotation is not None:
             text = RETURNS.sub(lambda match: f"{match[0]}{obj.annotation}: ", text)

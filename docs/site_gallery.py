@@ -13,19 +13,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 FOLDER = Path(__file__).parent / "gallery"
-# The cards in the order of the page.
+# The cards in the order of the page: four fill a row, two fill one on a phone.
 SECTIONS = {
-    "Warps": ("rotate", "perspective", "crop_zoom", "polar", "swirl", "elastic", "boundaries"),
+    "Warps": (
+        "rotate", "perspective", "crop_zoom", "polar", "swirl", "elastic", "boundaries",
+        "opencv_swap",
+    ),
     "Quality": ("antialiasing", "floor", "splines", "pyramid"),
     "Labels, holes, measurements": ("labels", "holes", "elevation", "profile"),
-    "Flow and registration": (
-        "flow_warp", "occlusions", "flow_colours", "registration",
+    "Flow and registration": ("flow_warp", "occlusions", "flow_colours", "registration"),
+    "Cameras and volumes": ("lens", "panorama", "stereo", "views", "volume_slices", "spacing"),
+    "Learning and deployment": (
+        "torch_training", "spatial_transformer", "onnx_export", "scipy_swap",
     ),
-    "Cameras and volumes": (
-        "lens", "panorama", "stereo", "views", "volume_slices", "spacing",
-    ),
-    "Learning and deployment": ("torch_training", "spatial_transformer", "onnx_export"),
-    "In place of other libraries": ("scipy_swap", "opencv_swap"),
+}  # fmt: skip
+# The guide of each card.
+GUIDES = {
+    "coordinates": ("crop_zoom", "polar", "swirl"),
+    "recipes": ("rotate", "elastic", "profile"),
+    "boundaries": ("boundaries",), "antialiasing": ("antialiasing", "floor"),
+    "methods": ("splines",), "labels": ("labels",), "missing": ("holes", "elevation"),
+    "resizing": ("pyramid",), "fields": ("perspective", "flow_colours"),
+    "flow": ("flow_warp", "occlusions"), "registration": ("registration",),
+    "cameras": ("lens", "panorama", "stereo", "views"), "world": ("volume_slices", "spacing"),
+    "tutorial_gradients": ("torch_training",), "torch": ("spatial_transformer",),
+    "onnx": ("onnx_export",), "ndimage": ("scipy_swap",), "cv": ("opencv_swap",),
 }  # fmt: skip
 
 
@@ -110,10 +122,20 @@ def compared(content: str) -> str:
 def page(card: Card) -> str:
     """The page of a card."""
     picture = f"![{card.title}: the result]({card.name}.webp)"
+    every = [name for names in SECTIONS.values() for name in names]
+    at = every.index(card.name)
+    before, after = read(every[at - 1]), read(every[(at + 1) % len(every)])
+    guide = next(guide for guide, names in GUIDES.items() if card.name in names)
+    heading = (FOLDER.parent / f"{guide}.md").read_text(encoding="utf-8").partition("\n")[0]
+    around = f"[← {before.title}]({before.name}.md) [Gallery](README.md)"
+    around += f" [{after.title} →]({after.name}.md)\n{{ .around }}"
     links = f"[{card.name}.py]({card.name}.py){{ download }} · "
-    links += f"[{card.name}.ipynb]({card.name}.ipynb){{ download }} · [Gallery](README.md)"
+    links += f"[{card.name}.ipynb]({card.name}.ipynb){{ download }}"
+    links += f" · Guide: [{heading.removeprefix('# ')}](../{guide}.md)"
     code = f"```python\n{card.code}```"
-    return "\n\n".join([f"# {card.title}", card.text, picture, code, f"Download: {links}\n"])
+    return "\n\n".join(
+        [f"# {card.title}", card.text, picture, code, f"Download: {links}", f"{around}\n"]
+    )
 
 
 def notebook(card: Card) -> str:

@@ -67,20 +67,53 @@ def path_of(module: str, topic: list[str]) -> str:
     return f"reference/{module}.{topic[0]}.md"
 
 
+# The menus of the reference, each with at most seven entries.
+GROUPS = {
+    "Arrays and grids": ("gridsample", "gridsample.methods", "gridsample.fields"),
+    "In place of": (
+        "gridsample.torch_compat", "gridsample.jax", "gridsample.ndimage", "gridsample.cv",
+        "gridsample.skimage",
+    ),
+    "Cameras and volumes": (
+        "gridsample.cameras", "gridsample.registration", "gridsample.medical", "gridsample.world",
+    ),
+    "Large data": ("gridsample.dask", "gridsample.zarr", "gridsample.xarray"),
+    "Files": (
+        "gridsample.io.fields", "gridsample.io.transforms", "gridsample.io.calibration",
+        "gridsample.io.omezarr", "gridsample.io.rfc5",
+    ),
+    "Models and tools": (
+        "gridsample.nn", "gridsample.onnx", "gridsample.backends", "gridsample.doctor",
+    ),
+}  # fmt: skip
+FEW = 6
+
+
+def entry(module: str, titles: set[str]) -> Any:
+    """The entry of a module: a page, or a menu of its topics; titles of pages are all different."""
+    start, pages = f"reference/{module}.md", list[Any]()
+    for topic in topics(module):
+        title = ", ".join(topic[:2])
+        title = f"{module}: {title}" if title in titles else title
+        titles.add(title)
+        pages.append({title: path_of(module, topic)})
+    if not is_large(module):
+        return start
+    overview = {f"All of {module}": start}
+    if len(pages) > FEW:
+        rest = {f"More of {module}": pages[FEW - 1 :]}
+        return {module: [overview, *pages[: FEW - 1], rest]}
+    return {module: [overview, *pages]}
+
+
 def navigation() -> list[Any]:
-    """The entries of the reference."""
-    entries: list[Any] = []
-    titles: set[str] = set()  # those of pages are all different
-    for module in modules():
-        start, pages = f"reference/{module}.md", list[dict[str, str]]()
-        for topic in topics(module):
-            title = ", ".join(topic[:2])
-            title = f"{module}: {title}" if title in titles else title
-            titles.add(title)
-            pages.append({title: path_of(module, topic)})
-        overview = {f"All of {module}": start}
-        entries.append({module: [overview, *pages]} if is_large(module) else start)
-    return entries
+    """The entries of the reference; modules that no group lists follow the groups."""
+    titles: set[str] = set()
+    entries = {module: entry(module, titles) for module in modules()}
+    menus: list[Any] = [
+        {group: [entries.pop(module) for module in names]} for group, names in GROUPS.items()
+    ]
+    return menus + list(entries.values())
 
 
 def shortened(value: object) -> str:

@@ -33,7 +33,8 @@ def folded(content: str, level: int) -> str:
         match = re.match(heading, part, re.DOTALL)
         if match is not None and len(part) > LONG:
             rest = part[match.end() :]
-            parts[i] = f'<details class="part"><summary>{match[0]}</summary>{rest}</details>\n'
+            title = re.sub(r'<a class="headerlink".*?</a>', "", match[0])  # it would be nested
+            parts[i] = f'<details class="part"><summary>{title}</summary>{rest}</details>\n'
     return "".join(parts)
 
 

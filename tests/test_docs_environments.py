@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import ast
-import functools
-import json
-import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
+from environments import canonical, environment_with, packages_of
 from test_docs import LONG, PAGES, ROOT, blocks, name
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # Modules that are not named as their packages are.
 PACKAGES = {"cv2": "opencv-python-headless", "skimage": "scikit-image", "PIL": "pillow"}
 INSTALLED = re.compile(r"(?:gridsample|\.)\[([\w,]+)\]")
@@ -31,22 +24,6 @@ NEEDS |= {"xarray": "xarray", "zarr": "zarr"}
 # They are about working on the project, or about code that they do not run.
 OTHERS = {"CONTRIBUTING.md", "docs/architecture.md", "docs/kernels.md", "docs/suites.md"}
 GUIDES = [page for page in PAGES if name(page) not in OTHERS]
-
-
-def canonical(package: str) -> str:
-    return re.sub(r"[-_.]+", "-", package).lower()
-
-
-def packages_of(extra: str) -> set[str]:
-    """The packages of an extra, and of the extras that it names."""
-    found: set[str] = set()
-    for line in EXTRAS[extra]:
-        requirement = Requirement(line)
-        if requirement.name == "gridsample":
-            found = found.union(*map(packages_of, requirement.extras))
-        else:
-            found.add(canonical(requirement.name))
-    return found
 
 
 def said(page: Path) -> set[str]:
@@ -95,61 +72,22 @@ def test_a_page_says_what_it_imports(page: Path) -> None:
     assert needed - said(page) == set()
 
 
-@functools.cache
-def closure(packages: frozenset[str]) -> frozenset[str]:
-    """Packages and all that they require."""
-    found: set[str] = set()
-    left = set(packages)
-    while left:
-        package = left.pop()
-        found.add(package)
-        try:
-            lines = metadata.requires(package) or []
-        except metadata.PackageNotFoundError:
-            continue
-        requirements = map(Requirement, lines)
-        left |= {
-            canonical(one.name)
-            for one in requirements
-            if one.marker is None or one.marker.evaluate({"extra": ""})
-        } - found
-    return frozenset(found)
-
-
-# Hides the modules of all other packages from Python, in a file that it runs when it starts.
-HIDE = """
-import sys
-
-hidden = set({hidden})
-
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in hidden:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Hidden())
-"""
+def codes(page: Path) -> list[str]:
+    """The blocks of Python of a page, unless they read the files that commands write."""
+    ours = [block for block in blocks(page) if not block.reason]
+    if any(block.language == "sh" for block in ours):
+        return []
+    return [block.code for block in ours if block.language == "python"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", GUIDES, ids=name)
+@pytest.mark.parametrize("page", [page for page in GUIDES if codes(page)], ids=name)
 def test_a_page_runs_with_what_it_says_to_install(page: Path, tmp_path: Path) -> None:
-    codes = [b.code for b in blocks(page) if b.language == "python" and not b.reason]
-    if not codes or any(b.language == "sh" and not b.reason for b in blocks(page)):
-        pytest.skip("it has no Python to run, or commands whose files Python reads")
-    allowed = closure(frozenset(said(page)))
-    hidden = [
-        module
-        for module, packages in metadata.packages_distributions().items()
-        if module != "gridsample" and not {canonical(one) for one in packages} & allowed
-    ]
-    (tmp_path / "sitecustomize.py").write_text(HIDE.format(hidden=json.dumps(hidden)))
-    (tmp_path / "page.py").write_text("\n".join(codes), encoding="utf-8")
-    paths = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
+    (tmp_path / "page.py").write_text("\n".join(codes(page)), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "page.py"],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": paths},
+        env=environment_with(said(page), tmp_path),
         capture_output=True,
         text=True,
         check=False,

@@ -9,7 +9,7 @@ const colours = () => {
   return { text: style.getPropertyValue("--text"), accent: style.getPropertyValue("--accent") };
 };
 // Of values from 0 to 9; those beyond are shown as the nearest.
-const shade = (v) => (v !== v ? "#c2185b" : `hsl(205 35% ${12 + 8.5 * Math.min(Math.max(v, 0), 9)}%)`);
+const shade = (v) => (v !== v ? "#b3265e" : `hsl(190 48% ${13 + 8.4 * Math.min(Math.max(v, 0), 9)}%)`);
 const ink = (v) => (v > 4 ? "#111" : "#fff");
 const short = (v) => (v === null ? "-" : Number.isFinite(v) ? String(+v.toPrecision(6)) : String(v));
 const escaped = (words) => String(words).replace(/&/g, "&amp;").replace(/</g, "&lt;");
@@ -212,6 +212,8 @@ function drawExtent(g, f, given, c) {
   g.strokeRect(f.x(-rim), f.y(-rim), (f.w - 1 + 2 * rim) * f.cell, (f.h - 1 + 2 * rim) * f.cell);
 }
 
+let handle = [0, 0]; // where the point is drawn
+
 function drawTaps(g, f, one, c) {
   const [sx, sy] = one.steps;
   g.lineWidth = 2;
@@ -219,7 +221,7 @@ function drawTaps(g, f, one, c) {
     if (!tap.weight) continue;
     g.beginPath();
     g.arc(f.x(tap.x.index), f.y(tap.y.index), Math.max(2, 0.55 * f.cell * Math.sqrt(Math.abs(tap.weight))), 0, 7);
-    g.strokeStyle = tap.weight > 0 ? "#ff9800" : "#e040fb";
+    g.strokeStyle = tap.weight > 0 ? "#f5a524" : "#e040fb";
     g.setLineDash(tap.dropped ? [3, 3] : []);
     g.stroke();
     if (tap.dropped || (tap.x.pixel === tap.x.index && tap.y.pixel === tap.y.index)) continue;
@@ -230,16 +232,17 @@ function drawTaps(g, f, one, c) {
     g.stroke();
   }
   const steps = Math.max(sx.path.length, sy.path.length), on = (s, k) => s.path[Math.min(k, s.path.length - 1)];
-  g.strokeStyle = "#f44336";
+  g.strokeStyle = "#d6336c";
   g.setLineDash([6, 4]);
   g.beginPath();
   for (let k = 0; k < steps; k++) g.lineTo(f.x(on(sx, k)), f.y(on(sy, k)));
   g.stroke();
   g.setLineDash([]);
+  handle = [f.x(on(sx, 0)), f.y(on(sy, 0))];
   for (const [k, radius] of [[steps - 1, 4], [0, 8]]) {
     g.beginPath();
     g.arc(f.x(on(sx, k)), f.y(on(sy, k)), radius, 0, 7);
-    g.fillStyle = k || steps === 1 ? "#f44336" : "#fff";
+    g.fillStyle = k || steps === 1 ? "#d6336c" : "#fff";
     g.fill();
     g.stroke();
   }
@@ -247,14 +250,27 @@ function drawTaps(g, f, one, c) {
 
 // Drags and arrow keys ----------------------------------------------------------------------------
 
-function onDrag(canvas, act) {
+// A finger drags what it touches, a handle; another swipe scrolls the page, and a tap acts once.
+const REACH = 28;
+
+function onDrag(canvas, act, handles = () => []) {
+  let held = false;
+  const near = (touch) => {
+    const box = canvas.getBoundingClientRect(), scale = canvas.width / box.width;
+    return handles().some(([x, y]) =>
+      Math.hypot(touch.clientX - box.left - x / scale, touch.clientY - box.top - y / scale) < REACH);
+  };
+  canvas.addEventListener("touchstart", (event) => near(event.touches[0]) && event.preventDefault(), { passive: false });
   canvas.addEventListener("pointerdown", (event) => {
+    held = event.pointerType !== "touch" || near(event);
+    if (!held) return;
     canvas.setPointerCapture(event.pointerId);
     act(event, true);
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (event.buttons) act(event, false);
+    if (held && event.buttons) act(event, false);
   });
+  canvas.addEventListener("click", (event) => held || act(event, true));
 }
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
@@ -278,7 +294,7 @@ onDrag($("view"), (event) => {
   const [x, y] = frame($("view"), MARGIN).at(event), { aligned, pixels } = options();
   if (pixels) movePoint(x, y);
   else movePoint(coordinate(x, image[0].length, aligned), coordinate(y, image.length, aligned));
-});
+}, () => [handle]);
 onArrows($("view"), (dx, dy, large) => {
   const step = (large ? 0.25 : 0.01) * (options().pixels ? 2 : 1);
   movePoint(number("x") + step * dx, number("y") + step * dy);
@@ -298,7 +314,7 @@ function showImage(words) {
     g.fillStyle = ink(v);
     g.fillText(short(v), f.x(i), f.y(j));
   }));
-  g.strokeStyle = "#ff9800";
+  g.strokeStyle = "#f5a524";
   g.lineWidth = 3;
   g.strokeRect(f.x(cursor[0] - 0.5), f.y(cursor[1] - 0.5), f.cell, f.cell);
   showSurface();
@@ -421,7 +437,7 @@ function putResult(canvas, out, handles) {
   corners.forEach(([x, y], k) => {
     g.beginPath();
     g.arc(onCanvas(x), onCanvas(y), k === +$("corner").value ? 10 : 7, 0, 7);
-    g.fillStyle = k === +$("corner").value ? "#f44336" : "#ff9800";
+    g.fillStyle = k === +$("corner").value ? "#d6336c" : "#f5a524";
     g.fill();
     g.strokeStyle = "#fff";
     g.lineWidth = 2;
@@ -456,7 +472,7 @@ onDrag($("plain"), (event, first) => {
     $("corner").value = far.indexOf(Math.min(...far));
   }
   moveCorner(+$("corner").value, x / ZOOM - 0.5, y / ZOOM - 0.5);
-});
+}, () => corners.map((p) => p.map(onCanvas)));
 onArrows($("plain"), (dx, dy, large) => {
   const k = +$("corner").value, step = large ? 10 : 1;
   moveCorner(k, corners[k][0] + step * dx, corners[k][1] + step * dy);

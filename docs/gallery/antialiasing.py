@@ -1,4 +1,4 @@
-"""Shrink without patterns that are not there
+"""Shrink without aliasing (moiré)
 
 The wall, turned and shrunk to an eighth. Plain sampling reads four pixels of the 64 that an
 output pixel covers, and shows moiré. `antialias=True` averages over the footprint of each output

@@ -1,4 +1,4 @@
-"""Beyond the edge: six boundaries
+"""Padding: six boundaries
 
 One grid, twice as large as the image, with `zeros`, `border`, `reflection` and `wrap`. A tuple
 sets a boundary for each axis, x first: `("wrap", "border")` and `("zeros", "mirror")`.

@@ -1,4 +1,4 @@
-"""Elastic deformation, for the image and its labels
+"""Elastic deformation of an image and its labels
 
 Smooth random displacements are the usual augmentation of training data. `fields.exp` makes them
 invertible, so nothing folds. The photo is sampled with `bicubic`, its segmentation with `label`:

@@ -1,4 +1,4 @@
-"""Turn a raster with nodata
+"""Rotate a GeoTIFF with nodata
 
 A digital elevation model of Jacksboro, Tennessee, with a strip that was not surveyed. `missing`
 makes everything outside the map unknown instead of sea level, so the edges are not darkened.

@@ -1,4 +1,4 @@
-"""A floor in perspective
+"""A floor in perspective, antialiased
 
 Towards the horizon, a pixel covers more and more of the texture, and more along one axis than
 along the other. The footprint of each pixel is a parallelogram, and antialiasing samples all of

@@ -1,4 +1,4 @@
-"""Show a flow as colours, and undo it
+"""Optical flow as colours, and its inverse
 
 The hue of a flow is its direction, the saturation its length. `fields.invert` finds the flow that
 leads back: the warped photo becomes the photo again.

@@ -1,4 +1,4 @@
-"""Warp a frame by an optical flow
+"""Warp a frame by optical flow
 
 The disparity of a stereo camera is an optical flow along x: it says where each pixel of the left
 view lies in the right one. Sampling the right view there reconstructs the left one, except where

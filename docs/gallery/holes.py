@@ -1,4 +1,4 @@
-"""Resize a map with holes
+"""Resize a depth map with holes
 
 A measured disparity has no value where the cameras see different things. Plain sampling spreads
 every hole. With `missing="ignore"`, each result is the mean of the pixels that are known, and

@@ -1,4 +1,4 @@
-"""Remove the distortion of a lens
+"""Undistort a photo
 
 The matrix and the coefficients are those of OpenCV's calibration. `undistort_grid` gives, for
 each pixel of the straight picture, the pixel of the photo that shows the same ray. The photo on

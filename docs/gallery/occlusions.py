@@ -1,4 +1,4 @@
-"""Move pixels forward, and see what was hidden
+"""Forward warping and occlusions
 
 `splat` is the exact transpose of sampling: it adds each pixel of the left view at its place in
 the right one. `normalize=True` divides by the sum of the weights. Where nothing lands (black),

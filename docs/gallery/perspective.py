@@ -1,4 +1,4 @@
-"""Straighten a tilted page
+"""Straighten a document: a homography
 
 Four corners of the page in the photo give a homography. Sampling at its grid shows the page as if
 it were seen from the front: a "document scanner". Here, the photo of the tilted page is made by

@@ -1,4 +1,4 @@
-"""Unroll a disc into polar coordinates
+"""Unwrap a disc: polar coordinates
 
 Each row of the result is a ray from the centre of the retina, each column a distance. Any formula
 that gives positions is a grid: no special function is needed.

@@ -1,4 +1,4 @@
-"""Read a profile along a line
+"""Sample a profile along a line
 
 Points may have any shape: a list of 400 points along a line gives a profile. The gradient of the
 samples with respect to the points shows where the edges of a coin are.

@@ -1,4 +1,4 @@
-"""Blend two photos with a Laplacian pyramid
+"""Blend photos with a Laplacian pyramid
 
 Each level of the pyramid is blended with a mask that is as blurred as the level: fine details
 change quickly, and shades slowly. No seam is left.

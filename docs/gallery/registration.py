@@ -1,4 +1,4 @@
-"""Align two photos
+"""Register two photos
 
 `register` finds the transform between two images without a first guess. Here one of them is
 turned by 50 degrees, shrunk, shifted and darkened. The checkerboard shows both photos after the

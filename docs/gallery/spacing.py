@@ -1,7 +1,7 @@
-"""A volume at 1 mm
+"""Resample a NIfTI volume to 1 mm
 
-A scan has voxels of 4 mm. `gridsample.resample` samples it in millimetres, at voxels of 1 mm that
-cover the same space: the affines say where voxels lie, and no index is computed by hand.
+A scan has voxels of 2 x 2 x 2.2 mm. `gridsample.resample` samples it in millimetres, at voxels of
+1 mm that cover the same space: the affines say where voxels lie, and no index is computed by hand.
 """
 
 from pathlib import Path
@@ -10,18 +10,16 @@ import matplotlib.pyplot as plt
 import nibabel
 import numpy as np
 from nibabel.affines import voxel_sizes
-from skimage.transform import rescale
 
 import gridsample
 
-scan = nibabel.load(Path(nibabel.__file__).parent / "tests/data/anatomical.nii")
-head, sizes = scan.get_fdata(), voxel_sizes(scan.affine)
+scan = nibabel.load(Path(nibabel.__file__).parent / "tests/data/example4d.nii.gz")
+head, sizes = scan.get_fdata()[..., 0], voxel_sizes(scan.affine)
 shape = tuple(np.round(head.shape * sizes).astype(int))
 fine = scan.affine @ np.diag([*1 / sizes, 1])
 fine[:3, 3] += scan.affine[:3, :3] @ (0.5 / sizes - 0.5)  # the outer edges stay in place
-out = gridsample.resample(head[None, None], scan.affine, (shape, fine), mode="spline3")[0, 0]
-middle = [volume[:, :, volume.shape[2] // 2].T[::-1] for volume in (head, out)]
-coarse = rescale(middle[0], sizes[:2][::-1], order=0)
-rows, columns = np.minimum(coarse.shape, middle[1].shape)
-both = np.hstack([coarse[:rows, :columns], middle[1][:rows, :columns]])
-plt.imsave("spacing.png", np.kron(both, np.ones((2, 2))), cmap="gray", vmin=0)
+out = gridsample.resample(head, scan.affine, (shape, fine), mode="spline3")  # (256, 192, 53)
+before = np.kron(head[:, :, 12], np.ones((2, 2)))  # two pixels for each voxel
+parts = [slice_[70:190, 12:102].T[::-1] for slice_ in (before, out[:, :, 27])]
+both = np.kron(np.hstack(parts), np.ones((3, 3)))
+plt.imsave("spacing.png", both, cmap="gray", vmin=0, vmax=np.percentile(both, 99.7))

@@ -1,4 +1,4 @@
-"""A spatial transformer learns to straighten
+"""A spatial transformer network
 
 A small network sees a rotated photo and predicts the six numbers of an affine map. It is trained
 through the sampling itself: nobody tells it the angle, only how the upright photo looks.

@@ -1,4 +1,4 @@
-"""Twelve rotations, with little blur
+"""Rotate twelve times: splines blur least
 
 Turn the photo by 30 degrees twelve times, and compare it with the original. Each bilinear step
 blurs; a spline of order five through the pixels keeps the details. A tensor or an array, both are

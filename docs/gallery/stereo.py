@@ -1,4 +1,4 @@
-"""Depth from two views, by a plane sweep
+"""Depth from two views: a plane sweep
 
 Project the right view onto planes at 48 depths in front of the left camera, and keep the depth at
 which both agree best. This is the cost volume of MVSNet, here with windows of plain pixels as

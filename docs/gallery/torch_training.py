@@ -1,4 +1,4 @@
-"""Learn a displacement by gradient descent
+"""Learn a displacement field in torch
 
 Two frames, and no flow: start from zero displacement, sample, compare, and let torch's Adam
 follow the gradient with respect to the grid. A penalty keeps the field smooth. One line differs

@@ -1,4 +1,4 @@
-"""Look at the scene from another place
+"""A new view from a depth map
 
 Points of a plane sweep, as a NeRF or IBRNet samples its rays: `cameras.project` says where each
 camera sees them, and `grid_sample` reads the colours there. Here the known depth of the left view

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from environments import environment_with, packages_of
 from website.browser import Browser
 
 ROOT = Path(__file__).parents[2]
@@ -16,13 +16,12 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built by the command of CONTRIBUTING.md."""
+    """The site, built by the command of CONTRIBUTING.md with no more than the extra `docs`."""
     folder = tmp_path_factory.mktemp("site")
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    source = {"PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
-        words, cwd=ROOT, env=os.environ | source, capture_output=True, text=True, check=False
-    )
+    found = environment_with(packages_of("docs"), tmp_path_factory.mktemp("docs"))
+    found["NO_MKDOCS_2_WARNING"] = "1"
+    done = subprocess.run(words, cwd=ROOT, env=found, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     return folder

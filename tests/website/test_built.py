@@ -146,6 +146,33 @@ def test_every_written_page_is_in_the_navigation(site: Path) -> None:
     assert missing == []
 
 
+def longest(nav: list[Any]) -> int:
+    """The most entries that a menu has below the tabs."""
+    menus = [value for one in nav if isinstance(one, dict) for value in one.values()]
+    lists = [value for value in menus if isinstance(value, list)]
+    return max([len(nav), *map(longest, lists)])
+
+
+def test_menus_have_at_most_seven_entries() -> None:
+    from mkdocs.utils.yaml import get_yaml_loader, yaml_load
+
+    with (ROOT / "mkdocs.yml").open(encoding="utf-8") as file:
+        home, *tabs = yaml_load(file, get_yaml_loader())["nav"]
+    assert home == {"Home": "index.md"}
+    reference = site_module("site_reference").navigation()
+    assert longest(tabs) <= 7 and longest([{"Modules": ""}, *reference]) <= 7
+
+
+def test_cards_lead_to_their_neighbours_and_a_guide(site: Path) -> None:
+    gallery = site_module("site_gallery")
+    every = [name for names in gallery.SECTIONS.values() for name in names]
+    assert all(len(names) % 2 == 0 for names in gallery.SECTIONS.values())  # no row has one card
+    for before, name, after in zip(every, every[1:], every[2:], strict=False):
+        links = read(site / f"gallery/{name}.html").links
+        assert {f"{before}.html", f"{after}.html"} <= set(links)
+        assert any(f"../{guide}.html" in links for guide in gallery.GUIDES)
+
+
 def test_the_number_of_the_front_page_is_what_was_measured() -> None:
     home, text = site_module("site_home"), (ROOT / "docs/index.md").read_text(encoding="utf-8")
     home.check(text)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import shutil
+import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,9 @@ PAGES = (
     "explorer/index.html",
 )
 CONTROLS = {"button", "checkbox", "combobox", "link", "radio", "slider", "spinbutton", "textbox"}
+# The longest page, in pixels at a width of 1280.
+HIGHEST = 12_000
+AXE = "axe-core@4.14.1"
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 
 
@@ -47,7 +53,94 @@ def test_every_page_and_its_code_fit_the_window(site: Path, browser: Browser) ->
             browser.resize(width)
             if blocks := browser.run(WIDE_CODE):
                 wide[path.name, width] = [block[:60] for block in blocks]
+        if (height := browser.run("document.documentElement.scrollHeight")) > HIGHEST:
+            wide[path.name] = height
     assert wide == {}
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program of axe-core, from npm's registry."""
+    folder = tmp_path_factory.mktemp("axe")
+    npm = shutil.which("npm")
+    words = [str(npm), "pack", "--silent", AXE]
+    done = npm and subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    if not done or done.returncode:
+        pytest.skip("axe-core cannot be fetched")
+    with tarfile.open(next(folder.glob("*.tgz"))) as archive:
+        return archive.extractfile("package/axe.min.js").read().decode()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_axe_finds_nothing_serious(site: Path, browser: Browser, axe: str, page: str) -> None:
+    for width, dark in ((1280, False), (390, True)):
+        browser.open((site / page).as_uri(), width, dark=dark)
+        browser.run(f"{axe}; 0")
+        found = browser.run("""axe.run().then(({ violations }) => violations
+          .filter(({ impact }) => ["serious", "critical"].includes(impact))
+          .map(({ id, nodes }) => [id, nodes[0].html.slice(0, 200)]))""")
+        assert found == [], (width, dark)
+
+
+def test_colours_follow_the_system_until_one_is_chosen(site: Path, browser: Browser) -> None:
+    page = (site / "coordinates.html").as_uri()
+    scheme = "document.body.dataset.mdColorScheme"
+    browser.open(page)
+    browser.run("localStorage.clear()")
+    for dark in (False, True):
+        browser.open(page, dark=dark)
+        assert browser.run(scheme) == ("slate" if dark else "default")
+    shown = (
+        "[...document.querySelectorAll('[data-md-component=palette] label')].find((l) => !l.hidden)"
+    )
+    for chosen in ("default", "slate"):  # whatever the system has
+        browser.click(shown)
+        for dark in (False, True):
+            browser.open(page, dark=dark)
+            assert browser.run(scheme) == chosen
+    browser.click(shown)
+    for dark in (False, True):
+        browser.open(page, dark=dark)
+        assert browser.run(scheme) == ("slate" if dark else "default")
+
+
+def test_a_card_shows_what_its_result_was_made_from(site: Path, browser: Browser) -> None:
+    browser.open((site / "gallery/index.html").as_uri(), 390)
+    loaded = (
+        "performance.getEntriesByType('resource').filter(({ name }) => name.includes('before'))"
+    )
+    assert browser.run(f"{loaded}.length") == 0
+    browser.click("document.querySelector('button.before')")
+    assert browser.run("document.querySelector('button.before').ariaPressed") == "true"
+    assert wait_for(browser, "document.querySelector('img.before').naturalWidth") == 360
+    browser.click("document.querySelector('button.before')")
+    assert browser.run("document.querySelector('img.before').hidden")
+
+
+def test_a_swipe_over_the_explorer_scrolls_the_page(site: Path, browser: Browser) -> None:
+    browser.open((site / "explorer/index.html").as_uri(), 390)
+    browser("Emulation.setTouchEmulationEnabled", enabled=True)
+    place = "(({ x, y, width, height }) => [x, y, width, height])"
+    x, y, width, height = browser.run(
+        f"{place}(document.getElementById('view').getBoundingClientRect())"
+    )
+    before = browser.run("[$('x').value, scrollY]")
+    far = {"x": x + 0.9 * width, "y": y + 0.9 * height, "yDistance": -200}
+    browser("Input.synthesizeScrollGesture", gestureSourceType="touch", **far)
+    after = browser.run("[$('x').value, scrollY]")
+    browser("Emulation.setTouchEmulationEnabled", enabled=False)
+    assert after[0] == before[0] and after[1] > before[1] + 100
+
+
+def test_links_in_text_are_underlined_and_tables_reached_by_keyboard(
+    site: Path, browser: Browser
+) -> None:
+    browser.open((site / "coordinates.html").as_uri(), 390)
+    link = "document.querySelector('article p a:not(.headerlink)')"
+    assert browser.run(f"getComputedStyle({link}).textDecorationLine") == "underline"
+    wide = """[...document.querySelectorAll('article table')]
+      .filter((table) => table.scrollWidth > table.clientWidth).map((table) => table.tabIndex)"""
+    assert set(browser.run(wide)) == {0}
 
 
 @pytest.mark.parametrize("page", PAGES)

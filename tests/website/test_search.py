@@ -28,6 +28,14 @@ QUERIES = {
     "align_corners": ("coordinates", "cheatsheet"),
     "optical flow": ("flow", "fields"),
     "nodata": ("files", "missing", "recipes"),
+    "lut": ("recipes",),
+    "undistort": ("cameras", "gallery/lens"),
+    "torch training": ("torch",),
+    "affine": ("recipes", "fields", "coordinates"),
+    # A function's own name.
+    "grid_sample": ("reference/gridsample.grid_sample",),
+    "interpolate": ("reference/gridsample.interpolate",),
+    "splat": ("reference/gridsample.splat",),
 }
 LIMIT = 500_000
 
