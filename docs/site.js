@@ -53,20 +53,27 @@ addEventListener("load", reveal);
 // What a card of the gallery was made from: under a mouse, and while its button is pressed.
 for (const button of document.querySelectorAll("button.before")) {
   const card = button.parentElement;
-  let picture = null;
-  const show = (shown) => {
-    if (shown && !picture) {
+  let picture = null, pressed = false, hovered = false;
+  const show = () => {
+    if (!picture && (pressed || hovered)) {
       picture = new Image();
       picture.src = button.dataset.picture;
       picture.alt = "";
       picture.className = "before";
       card.querySelector("a").append(picture);
     }
-    if (picture) picture.hidden = !shown;
-    button.setAttribute("aria-pressed", shown);
+    if (picture) picture.hidden = !pressed && !hovered;
+    button.setAttribute("aria-pressed", pressed);
+  };
+  const hover = (event) => {
+    hovered = event.type === "pointerenter" && event.pointerType === "mouse";
+    show();
   };
   button.hidden = false;
-  button.addEventListener("click", () => show(button.getAttribute("aria-pressed") === "false"));
-  card.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && show(true));
-  card.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && show(false));
+  button.addEventListener("click", () => {
+    pressed = !pressed;
+    show();
+  });
+  card.addEventListener("pointerenter", hover);
+  card.addEventListener("pointerleave", hover);
 }
