@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io as streams
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +181,61 @@ def test_damaged_zarr_stores_are_one_error(
     assert cli.main(["warp", str(tmp_path / "no.zarr"), str(target), "--rotate", "10"]) == 2
     assert "there is no folder" in capsys.readouterr().err
     assert not target.exists()
+
+
+# Files that ask for too much memory --------------------------------------------------------------
+
+
+def png_chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def write_bomb(path: Path) -> None:
+    """A small file that says that it has 10^10 pixels."""
+    if path.suffix == ".tif":
+        strip = struct.pack("<HHII", 273, 4, 1, 8) + struct.pack("<HHII", 279, 4, 1, 8)
+        sizes = [struct.pack("<HHII", n, 4, 1, 100_000) for n in (256, 257, 278)]
+        kinds = [struct.pack("<HHII", n, 3, 1, v) for n, v in ((258, 8), (259, 8), (262, 1))]
+        entries = sorted([strip[:12], strip[12:], *sizes, *kinds], key=lambda e: e[:2][::-1])
+        directory = struct.pack("<H", len(entries)) + b"".join(entries) + struct.pack("<I", 0)
+        path.write_bytes(struct.pack("<2sHI", b"II", 42, 16) + bytes(8) + directory)
+        return
+    bits, colour = (16, 2) if path.stem == "deep" else (8, 0)
+    header = struct.pack(">IIBBBBB", 100_000, 100_000, bits, colour, 0, 0, 0)
+    data = png_chunk(b"IDAT", zlib.compress(bytes(100)))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + data)
+
+
+@pytest.mark.parametrize("name", ["plain.png", "deep.png", "x.tif"])
+def test_files_made_to_fill_the_memory_are_refused(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_bomb(tmp_path / name)
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        pytest.fail("pixels were made")
+
+    monkeypatch.setattr("gridsample.io.pictures._frame", fail)
+    monkeypatch.setattr("imagecodecs.png_decode", fail)
+    monkeypatch.setattr("tifffile.TiffPage.asarray", fail)
+    with pytest.raises(FileError, match=r"100000 x 100000 pixels in \d+ bytes.*max_pixels"):
+        io.read(tmp_path / name)
+    assert cli.main(["warp", str(tmp_path / name), str(tmp_path / "out.npy")]) == 2
+    assert "--max-pixels 10000000000" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif", "gif"])
+def test_the_limit_on_pixels_can_be_lifted(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"blank.{suffix}"
+    frames = [Pillow.new("L", (600, 500))] * 2
+    more: dict[str, Any] = (
+        {} if suffix == "tif" else {"save_all": True, "append_images": frames[1:]}
+    )
+    frames[0].save(path, **more, **({"compression": "tiff_deflate"} if suffix == "tif" else {}))
+    for limit in (1, 299_999):
+        with pytest.raises(FileError, match="500"), io.pages(path, max_pixels=limit):
+            pass
+    for limit in (None, 600_000, io.MAX_PIXELS):
+        with io.pages(path, max_pixels=limit) as pages:
+            assert pages[0].image.size == (600, 500)

@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 
-from gridsample import cli, io
+from gridsample import io
 from gridsample.io import FileError, Image
 from gridsample.io.fields import Field, read_field, write_field
 from gridsample.io.transforms import read_transforms
@@ -211,57 +211,6 @@ def test_a_picture_of_any_size_is_opened(tmp_path, monkeypatch):
     image = round_trip(tmp_path, "large.png", pixels((9, 9, 3), "uint8"))
     assert image.size == (9, 9)
     assert pillow.MAX_IMAGE_PIXELS == 10
-
-
-def png_chunk(name, data):
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-def write_bomb(path):
-    """A small file that says that it has 10^10 pixels."""
-    if path.suffix == ".tif":
-        strip = struct.pack("<HHII", 273, 4, 1, 8) + struct.pack("<HHII", 279, 4, 1, 8)
-        sizes = [struct.pack("<HHII", n, 4, 1, 100_000) for n in (256, 257, 278)]
-        kinds = [struct.pack("<HHII", n, 3, 1, v) for n, v in ((258, 8), (259, 8), (262, 1))]
-        entries = sorted([strip[:12], strip[12:], *sizes, *kinds], key=lambda e: e[:2][::-1])
-        directory = struct.pack("<H", len(entries)) + b"".join(entries) + struct.pack("<I", 0)
-        path.write_bytes(struct.pack("<2sHI", b"II", 42, 16) + bytes(8) + directory)
-        return
-    bits, colour = (16, 2) if path.stem == "deep" else (8, 0)
-    header = struct.pack(">IIBBBBB", 100_000, 100_000, bits, colour, 0, 0, 0)
-    data = png_chunk(b"IDAT", zlib.compress(bytes(100)))
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", header) + data)
-
-
-@pytest.mark.parametrize("name", ["plain.png", "deep.png", "x.tif"])
-def test_files_made_to_fill_the_memory_are_refused(tmp_path, name, monkeypatch, capsys):
-    write_bomb(tmp_path / name)
-
-    def fail(*arguments, **options):
-        pytest.fail("pixels were made")
-
-    monkeypatch.setattr("gridsample.io.pictures._frame", fail)
-    monkeypatch.setattr("imagecodecs.png_decode", fail)
-    monkeypatch.setattr("tifffile.TiffPage.asarray", fail)
-    with pytest.raises(FileError, match=r"100000 x 100000 pixels in \d+ bytes.*max_pixels"):
-        io.read(tmp_path / name)
-    assert cli.main(["warp", str(tmp_path / name), str(tmp_path / "out.npy")]) == 2
-    assert "--max-pixels 10000000000" in capsys.readouterr().err
-    assert [each.name for each in tmp_path.iterdir()] == [name]
-
-
-@pytest.mark.parametrize("suffix", ["png", "tif", "gif"])
-def test_the_limit_on_pixels_can_be_lifted(tmp_path, suffix):
-    path = tmp_path / f"blank.{suffix}"
-    frames = [pillow.new("L", (600, 500))] * 2
-    more = {} if suffix == "tif" else {"save_all": True, "append_images": frames[1:]}
-    frames[0].save(path, **more, **({"compression": "tiff_deflate"} if suffix == "tif" else {}))
-    for limit in (1, 299_999):
-        with pytest.raises(FileError, match="500"), io.pages(path, max_pixels=limit):
-            pass
-    for limit in (None, 600_000, io.MAX_PIXELS):
-        with io.pages(path, max_pixels=limit) as pages:
-            assert pages[0].image.size == (600, 500)
 
 
 # ---- TIFF -------------------------------------------------------------------------------------
