@@ -54,6 +54,8 @@ class Call:
         """Options of `warp`."""
         rng, real = self.rng, self.image.dtype.kind in "fc"
         options = {"mode": self.named(MODES), "padding_mode": self.named([*BOUNDARIES, "missing"])}
+        if {"zeros", "constant"} <= {*options["padding_mode"]}:  # an error, whatever the fill value
+            options["padding_mode"] = "constant"
         choices: dict[str, list[Any]] = {
             "extrapolate": [True, True, False, "edges", "centers"],
             "fill_value": [0, 0, 7, 2.5, np.nan, np.inf, -3],
