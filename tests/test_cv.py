@@ -461,3 +461,78 @@ def test_destinations_that_are_read_only_remain() -> None:
         with pytest.raises(ValueError, match="read-only"):
             call()
     assert not dst.any()
+
+
+CAMERA = np.array([[50.0, 0, 31], [0, 55, 22], [0, 0, 1]])
+
+
+class TestMapsAgainstOpenCV:
+    @pytest.fixture
+    def cv2(self):
+        return pytest.importorskip("cv2")
+
+    @pytest.mark.parametrize("new", ["given", "none", "projection"])
+    @pytest.mark.parametrize("count", [0, 4, 5, 8, 12, 14])
+    def test_maps_of_lenses(self, cv2, new, count):
+        lens = np.array([0.1, -0.05, 0.01, -0.02, 0.03, 0.02, 0.01, *[1e-3] * 5, 0.02, 0.01])[
+            :count
+        ]
+        rotation = cv2.Rodrigues(np.array([0.05, 0.1, 0.02]))[0]
+        target = np.array([[45.0, 0, 30], [0, 48, 20], [0, 0, 1]])
+        target = {"given": target, "none": None, "projection": np.eye(3, 4) * 40}[new]
+        if new == "projection":
+            target[2, 2] = 1
+        arguments = CAMERA, lens if count else None, rotation, target, (64, 48)
+        for kind in ("CV_32FC1", "CV_32FC2", "CV_16SC2"):
+            ours = cv.initUndistortRectifyMap(*arguments, getattr(cv, kind))
+            again = cv.initUndistortRectifyMap(*arguments, getattr(cv2, kind))
+            theirs = cv2.initUndistortRectifyMap(*arguments, getattr(cv2, kind))
+            for first, second, third in zip(ours, again, theirs, strict=True):
+                if first is None:
+                    assert second is third is None
+                elif kind == "CV_16SC2":  # a tie may be rounded the other way
+                    assert (first != third).mean() < 0.01 and (first == second).all()
+                else:
+                    np.testing.assert_allclose(first, third, rtol=0, atol=1e-4)
+                    assert first.dtype == third.dtype and (first == second).all()
+
+    @pytest.mark.parametrize("nearest", [False, True])
+    def test_conversion_to_fixed_point(self, cv2, nearest):
+        x, y = (np.random.default_rng(0).random((2, 20, 30)) * 100 - 20).astype("f4")
+        ours = cv.convertMaps(x, y, cv.CV_16SC2, nninterpolation=nearest)
+        theirs = cv2.convertMaps(x, y, cv2.CV_16SC2, nninterpolation=nearest)
+        steps = np.rint(np.stack([x, y], -1) * np.float32(32)).astype(int)
+        if nearest:
+            assert ours[1] is theirs[1] is None
+            assert (ours[0] == theirs[0]).all()
+        else:
+            assert (ours[0] * 32 + np.stack([ours[1] & 31, ours[1] >> 5], -1) == steps).all()
+            assert (ours[1] == theirs[1]).all()
+
+    def test_matrices_of_rotations(self, cv2):
+        for angle in (0, 33, -90, 400.5):
+            arguments = (3.0, 4.5), angle, 1.3
+            ours, theirs = (m.getRotationMatrix2D(*arguments) for m in (cv, cv2))
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"cameraMatrix": np.eye(2)}, "cameraMatrix must be a 3 x 3 matrix, got shape"),
+        ({"distCoeffs": np.zeros(3)}, "distCoeffs must have 4, 5, 8, 12 or 14, got 3"),
+        ({"size": (0, 4)}, "size must be positive"),
+        ({"m1type": 99}, "type of maps is not known: 99; accepted: CV_32FC1"),
+    ],
+)
+def test_wrong_lenses_are_refused(change, text):
+    arguments = {
+        "cameraMatrix": CAMERA,
+        "distCoeffs": None,
+        "R": None,
+        "newCameraMatrix": None,
+        "size": (6, 4),
+        "m1type": cv.CV_32FC1,
+    }
+    with pytest.raises(ValueError, match=text):
+        cv.initUndistortRectifyMap(**arguments | change)

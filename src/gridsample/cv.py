@@ -23,6 +23,14 @@ from gridsample.backends.fixed_point import positions
 from gridsample.backends.resizing import apply_matrices, packed
 from gridsample.chunked.strips import as_grid_view
 from gridsample.cv_axes import axis_map
+from gridsample.cv_maps import (
+    CV_16SC2,
+    CV_32FC1,
+    CV_32FC2,
+    convertMaps,
+    getRotationMatrix2D,
+    initUndistortRectifyMap,
+)
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.dtypes import NARROW_TYPES, type_name
 from gridsample.definitions.integers import saturated
@@ -42,6 +50,9 @@ __all__ = [
     "BORDER_REPLICATE",
     "BORDER_TRANSPARENT",
     "BORDER_WRAP",
+    "CV_16SC2",
+    "CV_32FC1",
+    "CV_32FC2",
     "INTER_AREA",
     "INTER_CUBIC",
     "INTER_LANCZOS4",
@@ -51,6 +62,9 @@ __all__ = [
     "INTER_NEAREST_EXACT",
     "WARP_INVERSE_MAP",
     "WARP_RELATIVE_MAP",
+    "convertMaps",
+    "getRotationMatrix2D",
+    "initUndistortRectifyMap",
     "remap",
     "resize",
     "warpAffine",

@@ -92,6 +92,16 @@ CALLS: dict[str, Call] = {
     **listed(
         cv,
         {
+            "convertMaps": {"map1": PLACES, "map2": PLACES, "dstmap1type": cv.CV_16SC2},
+            "getRotationMatrix2D": {"center": (2.0, 1.0), "angle": 30.0, "scale": 1.0},
+            "initUndistortRectifyMap": {
+                "cameraMatrix": np.eye(3),
+                "distCoeffs": np.zeros(4),
+                "R": None,
+                "newCameraMatrix": np.eye(3),
+                "size": (6, 4),
+                "m1type": cv.CV_32FC1,
+            },
             "remap": {"src": PLANE, "map1": PLACES, "map2": PLACES, "interpolation": 1},
             "resize": {"src": PLANE, "dsize": (6, 4)},
             "warpAffine": {"src": PLANE, "M": np.eye(2, 3), "dsize": (6, 4)},

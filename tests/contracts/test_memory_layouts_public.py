@@ -105,6 +105,16 @@ OPENCV: dict[str, tuple[Make, Callable[..., Any]]] = {
         ],
         lambda image, across, down: cv.remap(image, across, down, cv.INTER_LINEAR),
     ),
+    "convertMaps": (
+        lambda x: [x.uniform(-2, 7, 5, 4, dtype="float32") for _ in range(2)],
+        lambda across, down: cv.convertMaps(across, down, cv.CV_16SC2),
+    ),
+    "initUndistortRectifyMap": (
+        lambda x: [x.near(3, 3), x.near(3, 3)],
+        lambda camera, new: cv.initUndistortRectifyMap(
+            camera, None, None, new, (5, 4), cv.CV_32FC1
+        ),
+    ),
     "warpAffine": (
         lambda x: [x.picture("float32"), x.near(2, 3)],
         lambda image, matrix: cv.warpAffine(image, matrix, (5, 4), flags=cv.INTER_CUBIC),
@@ -252,8 +262,8 @@ CASES = {
 # of `undistort_grid`, arrays that `register` makes contiguous.
 WITHOUT_ARRAYS = {
     "check_grid", "cubemap", "equirectangular", "explain", "flow_colours", "help", "identity_grid",
-    "look", "optimal_intrinsics", "panorama_grid", "panorama_rays", "perspective", "register",
-    "stereo_grids", "warmup",
+    "getRotationMatrix2D", "look", "optimal_intrinsics", "panorama_grid", "panorama_rays",
+    "perspective", "register", "stereo_grids", "warmup",
 }  # fmt: skip
 
 
