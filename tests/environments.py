@@ -30,7 +30,22 @@ def packages_of(extra: str) -> set[str]:
             found = found.union(*map(packages_of, requirement.extras))
         else:
             found.add(canonical(requirement.name))
+            for name in requirement.extras:
+                found |= required_by(requirement.name, name)
     return found
+
+
+def required_by(package: str, extra: str = "") -> set[str]:
+    """The packages that an installed package requires, or one of its extras."""
+    try:
+        requirements = map(Requirement, metadata.requires(package) or [])
+    except metadata.PackageNotFoundError:
+        return set()
+    return {
+        canonical(one.name)
+        for one in requirements
+        if one.marker is None or one.marker.evaluate({"extra": extra})
+    }
 
 
 @functools.cache
@@ -41,16 +56,7 @@ def closure(packages: frozenset[str]) -> frozenset[str]:
     while left:
         package = left.pop()
         found.add(package)
-        try:
-            lines = metadata.requires(package) or []
-        except metadata.PackageNotFoundError:
-            continue
-        requirements = map(Requirement, lines)
-        left |= {
-            canonical(one.name)
-            for one in requirements
-            if one.marker is None or one.marker.evaluate({"extra": ""})
-        } - found
+        left |= required_by(package) - found
     return frozenset(found)
 
 

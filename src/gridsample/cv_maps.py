@@ -69,7 +69,8 @@ def convertMaps(
         map1: the x positions, (h, w) floating-point; or x and y, (h, w, 2).
         map2: the y positions, (h, w); None if map1 has both.
         dstmap1type: CV_16SC2 for fixed point, CV_32FC2 for x and y in one array, or CV_32FC1.
-        dstmap1, dstmap2: not used; None.
+        dstmap1: None; it is not used.
+        dstmap2: None; it is not used.
         nninterpolation: whether to round to whole pixels, for INTER_NEAREST.
 
     Returns:

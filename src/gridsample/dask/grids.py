@@ -81,9 +81,11 @@ def grid_sample(
         input: the image, (N, C, *spatial): a dask array, or an array with chunks.
         grid: the coordinates, (N, *out, D), with ``out`` of any rank: an array, a dask array, or a
             `Points`, a function of output pixels.
-        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter, antialias,
-            max_samples, footprint, missing, min_weight, return_mask, return_weight, channel_axis:
-            as in `gridsample.grid_sample`.
+        mode, padding_mode, align_corners, coords: as in `gridsample.grid_sample`.
+        fill_value, extrapolate, prefilter: as in `gridsample.grid_sample`.
+        antialias, max_samples, footprint: as in `gridsample.grid_sample`.
+        missing, min_weight, return_mask, return_weight: as in `gridsample.grid_sample`.
+        channel_axis: as in `gridsample.grid_sample`.
         weights: the weights of pixels, as in `gridsample.grid_sample`, with any chunks or none.
         bounds: for a dask array, the result of `coordinate_bounds`; or a pair of the least and the
             greatest coordinates of the whole grid along each axis, x first, such as
