@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pkgutil
 import re
 from typing import Any
@@ -75,8 +76,8 @@ def rewrite(obj: griffe.Object) -> None:
 def evaluate(function: griffe.Function) -> None:
     """Replace defaults that are names of constants by their values.
 
-    A constant is imported from the module that defines it, which needs no optional package; the
-    module of the function may need one.
+    A constant is imported from the module that defines it.  If that needs a package that is not
+    installed, the name stays.
     """
     for parameter in function.parameters:
         name = str(parameter.default)
@@ -86,7 +87,8 @@ def evaluate(function: griffe.Function) -> None:
             origin = (
                 known.target_path if known and known.is_alias else f"{function.module.path}.{first}"
             )
-            parameter.default = repr(pkgutil.resolve_name(f"{origin}{dot}{rest}"))
+            with contextlib.suppress(ImportError, AttributeError):
+                parameter.default = repr(pkgutil.resolve_name(f"{origin}{dot}{rest}"))
 
 
 class Examples(griffe.Extension):

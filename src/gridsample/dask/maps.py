@@ -48,9 +48,10 @@ def affine_sample(
         input: the image, (N, C, *spatial): a dask array, or an array with chunks.
         theta: (N, D, D + 1) maps, as in `gridsample.affine_sample`; a NumPy array.
         size: the output's shape, (N, C, *out); C is not used.
-        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter, antialias,
-            max_samples, footprint, missing, min_weight, return_weight, channel_axis: as in
-            `gridsample.affine_sample`.
+        mode, padding_mode, align_corners, coords: as in `gridsample.affine_sample`.
+        fill_value, extrapolate, prefilter: as in `gridsample.affine_sample`.
+        antialias, max_samples, footprint: as in `gridsample.affine_sample`.
+        missing, min_weight, return_weight, channel_axis: as in `gridsample.affine_sample`.
         weights: the weights of pixels, as in `gridsample.grid_sample`, with any chunks or none.
         chunks: the chunks of ``out``, as dask takes them; None for the size of the image's.
         threads: the maximum number of threads of each task; workers have threads of their own.

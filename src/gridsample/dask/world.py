@@ -68,9 +68,10 @@ def resample(
 
     Args:
         image: (*spatial), (C, *spatial) or (N, C, *spatial): a dask array, or one with chunks.
-        affine, like, mode, padding_mode, axes, fill_value, extrapolate, prefilter, antialias,
-            max_samples, footprint, missing, min_weight, return_weight: as in
-            `gridsample.resample`.
+        affine, like, mode, padding_mode, axes: as in `gridsample.resample`.
+        fill_value, extrapolate, prefilter: as in `gridsample.resample`.
+        antialias, max_samples, footprint: as in `gridsample.resample`.
+        missing, min_weight, return_weight: as in `gridsample.resample`.
         transform: in millimetres; None for the identity, or one of these, or a list of them, of
             which the first is applied first: a matrix, a `gridsample.world.Displacement` whose
             vectors are in memory, a `BoundedTransform`.
