@@ -141,7 +141,7 @@ def test_nearest_rounds_halves_of_fixed_point_up(positions, along_y):
     whole = np.zeros((1, len(pixels), 2), np.int16)
     whole[..., int(along_y)] = pixels
     table = (fractions * (32 if along_y else 1)).astype(np.uint16)[None]
-    expected = np.pad(np.arange(1, 12), 2)[pixels + (fractions >= 16) + 2]
+    expected = np.pad(np.arange(1, 12), 3)[pixels + (fractions >= 16) + 3]
     assert cv.remap(image, whole, table, cv.INTER_NEAREST)[0].tolist() == expected.tolist()
 
 

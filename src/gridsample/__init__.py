@@ -117,7 +117,19 @@ _MODULES = {
 }
 # Public modules, which are attributes that are loaded on first use, too.
 _SUBMODULES = {
-    *("cameras", "cv", "dask", "doctor", "fields", "io", "jax", "medical", "methods", "ndimage"),
+    *(
+        "backends",
+        "cameras",
+        "cv",
+        "dask",
+        "doctor",
+        "fields",
+        "io",
+        "jax",
+        "medical",
+        "methods",
+        "ndimage",
+    ),
     *("nn", "onnx", "registration", "skimage", "torch_compat", "world", "xarray", "zarr"),
 }
 

@@ -40,8 +40,6 @@ KEYWORDS: dict[str, Any] = {
     "wide": True,
     "block": None,
 }
-# Those that do not refuse them yet.
-WAITING = {"zarr.warp": "takes the options of functions that are not public"}
 
 
 def public_functions() -> list[Any]:
@@ -51,10 +49,7 @@ def public_functions() -> list[Any]:
         for name in public.__all__:
             function = getattr(public, name)
             if inspect.isroutine(function):
-                full_name = f"{module}.{name}"
-                reason = WAITING.get(full_name)
-                marks = [pytest.mark.xfail(reason=reason)] if reason else []
-                functions.append(pytest.param(module, name, id=full_name, marks=marks))
+                functions.append(pytest.param(module, name, id=f"{module}.{name}"))
     return functions
 
 

@@ -138,12 +138,16 @@ def test_boundaries_of_opencv_get_the_one_that_they_mean(name: str, expected: st
 def test_functions_of_other_libraries_get_a_suggestion() -> None:
     for name, function in FUNCTIONS.items():
         assert function in gridsample.__all__
+        if name in vars(gridsample):
+            continue  # a module of this name, which another test has loaded
         with pytest.raises(AttributeError, match=f"did you mean gridsample.{function}"):
             getattr(gridsample, name)
     for name, drop_in in DROP_INS.items():
         module, _, function = drop_in.removeprefix("gridsample.").partition(".")
         __import__(f"gridsample.{module}")
         assert hasattr(getattr(gridsample, module), function)
+        if name in vars(gridsample):
+            continue
         with pytest.raises(AttributeError, match=f"or {drop_in}\\?$"):
             getattr(gridsample, name)
     assert not hasattr(gridsample, "__wrapped__") and not hasattr(gridsample, "xyzzy")

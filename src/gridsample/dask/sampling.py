@@ -28,6 +28,7 @@ from gridsample.chunked.regions import (
     bounds_of_extents,
     bounds_of_grid,
     extent_along,
+    level_of,
     real_type,
     region_of,
     sum_type,
@@ -205,7 +206,10 @@ def stored(call: Call, result: Any) -> Any:
 def read(call: Call, task: Task, image: Sequence[Array]) -> Window:
     """Return a window with the pixels of a task's region, or with their coefficients."""
     if not call.lines or not image:
-        return call.layout.read(task.region, image, task.leading, call.dtype)
+        # A halved copy is of sums, and has the dtype in which it was computed.
+        is_copy = bool(image) and level_of(call.sampling)
+        dtype = image[0].dtype if is_copy else call.dtype
+        return call.layout.read(task.region, image, task.leading, dtype)
     layout, dtype, first = call.layout, call.coefficient_dtype, call.layout.first_axis
     padded_region = with_last_halo(task.region, call.lines, layout.shape, dtype, first)
     window = layout.window(padded_region or task.region, task.leading, dtype)

@@ -377,7 +377,9 @@ def sum_gradients(quotient: Quotient, upstream: Array) -> tuple[Array, Array]:
         grad_numerator = xp.where(mean.known, xp.divide(backend.astype(upstream, dtype), weight), 0)
         product = xp.multiply(xp.conj(grad_numerator), mean.result)
         # Where nothing comes from above, a NaN result adds nothing either.
-        grad_denominator = xp.negative(xp.real(xp.where(grad_numerator != 0, product, 0)))
+        grad_denominator = xp.negative(
+            xp.real(xp.where(xp.not_equal(grad_numerator, 0), product, 0))
+        )
     if quotient.counts_all() and parts.any_missing is not True:
         grad_denominator = xp.where(parts.any_missing, grad_denominator, 0)
     if parts.mask.shape[1] == 1:

@@ -206,7 +206,7 @@ def test_a_launch_shares_tasks_among_threads() -> None:
         launch = running.Launch(compile(function), settings.pack(columns=3), tasks=40)
     target = np.zeros(40, np.int64)
     for threads in (1, 2):
-        launch.run([target.ctypes.data], threads)
+        launch.run({"target": target}, threads)
         assert target.tolist() == list(range(0, 120, 3))
 
 
