@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.footprints import Footprint
-from gridsample.definitions.options import Options, checked, plan_of
+from gridsample.definitions.options import checked, plan_of
 from gridsample.definitions.plan import Plan
+from gridsample.definitions.request import Request
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import launching, parts
 from gridsample.kernels.gpu.build import kernels
@@ -59,15 +59,15 @@ class Build:
         image = (2, channels, *SPATIAL[: self.rank])
         spread = self.spread or self.coords == "displacement"
         out = (10, 10, 10)[: self.rank] if spread else (1000,)
-        options = Options(
+        request = Request(
             mode=self.mode,
             padding_mode=self.boundary,
             coords=self.coords,
             extrapolate=self.extrapolate,
-            footprint=Footprint() if self.spread else None,
+            antialias=bool(self.spread),
         )
         grid = (2, *out, self.rank)
-        return plan_of(image, stored, grid, real, checked(options, image, grid))
+        return plan_of(image, stored, grid, real, checked(request, image, grid))
 
     @property
     def visits(self) -> int:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.definitions.options import Options, checked, plan_of
+from gridsample.definitions.options import checked, plan_of
 from gridsample.definitions.plan import Plan
+from gridsample.definitions.request import Request
 
 Array = np.ndarray[Any, Any]
 
@@ -117,7 +118,7 @@ def plan_for(
     **options: Any,
 ) -> Plan:
     """The plan of a call with these shapes and dtypes; names are mode, padding_mode and so on."""
-    resolved = checked(Options(*names, **options), image, grid)
+    resolved = checked(Request(*names, **options), image, grid)
     return plan_of(image, dtype, grid, grid_type, resolved)
 
 

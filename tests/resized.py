@@ -29,12 +29,12 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
 @contextlib.contextmanager
 def planned_with(module: Any, name: str, value: int) -> Iterator[None]:
     """Change a constant of the kernels for calls that are prepared anew."""
+    from gridsample.backends import base
     from gridsample.kernels import resize
     from gridsample.kernels.resize import chains, copies, planning
-    from gridsample.ops import resizing
 
     caches: Any = [planning.prepare, copies.prepare, chains.route_of, chains.chain_of]
-    caches += [resize.direct_run, resizing.prepared]
+    caches += [resize.direct_run, base.prepared_call]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, value)
         for cached in caches:

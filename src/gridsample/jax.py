@@ -40,6 +40,7 @@ except ModuleNotFoundError as error:
 from gridsample.backends import backend_of
 from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import lanczos
+from gridsample.definitions.request import ResizeRequest
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
 from gridsample.ndimage.axes import resized_positions, sample_separably
@@ -321,7 +322,9 @@ def resize(
     rest, spatial = planes.shape[: len(others)], planes.shape[len(others) :]
     # JAX's methods leave out the pixels that are outside, as antialiasing does.
     omits = mode != "nearest-exact" and (bool(antialias) or mode != TORCH_CUBIC)
-    resizing = plan_resizing(spatial, tuple(size[k] for k in axes), None, mode, None, None, omits)
+    resizing = plan_resizing(
+        spatial, tuple(size[k] for k in axes), None, ResizeRequest(mode, antialias=omits)
+    )
     resizing = resizing._replace(stretched=bool(antialias))
     planes = planes.reshape(1, -1, *spatial)
     resized = backend_of(input=planes).resize(planes, resizing, False)

@@ -16,15 +16,15 @@ except ModuleNotFoundError as error:
         'gridsample.nn needs torch: pip install "gridsample[torch]"', name="torch"
     ) from error
 
-from gridsample.definitions.boundaries import check_boundary
+from gridsample.definitions.boundaries import check_boundary, without_missing
 from gridsample.definitions.checks import check_dense, check_flag
 from gridsample.definitions.coords import find_coords, find_end
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.methods import Mode, find_method, listed
-from gridsample.definitions.options import Options
+from gridsample.definitions.request import Request
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
-from gridsample.ops.missing import as_rule, without_missing
+from gridsample.ops.missing import as_rule
 from gridsample.ops.sampling import grid_sample
 
 __all__ = [
@@ -42,7 +42,7 @@ __all__ = [
 # The options of `GridSample` that may be passed by position, and the defaults of the others.
 RULES = ("mode", "padding_mode", "align_corners")
 DEFAULTS = {
-    name: getattr(Options(), name)
+    name: getattr(Request(), name)
     for name in ("coords", "fill_value", "extrapolate", "prefilter", "channel_axis")
 } | {"missing": "propagate", "min_weight": 0.0, "antialias": False, "max_samples": MAX_SAMPLES}
 
@@ -107,7 +107,7 @@ class GridSample(nn.Module):
         for name in listed(without_missing(padding_mode, "zeros")):
             check_boundary(name)
         # Whether min_weight is used depends on the weights of a call.
-        as_rule(missing, True, min_weight, False, padding_mode)
+        as_rule(Request(missing=missing, min_weight=min_weight), True, padding_mode)
         as_footprint(antialias, max_samples)
         self.mode = mode
         self.padding_mode = padding_mode
@@ -125,8 +125,11 @@ class GridSample(nn.Module):
 
     def forward(self, input: Tensor, grid: Tensor, weights: Tensor | None = None) -> Tensor:
         """Sample the input at the grid; ``weights`` say how much each pixel counts."""
-        options = {name: getattr(self, name) for name in (*RULES, *DEFAULTS)}
-        result: Tensor = grid_sample(input, grid, weights=weights, **options)
+        others = {k: getattr(self, k) for k in DEFAULTS if getattr(self, k) is not DEFAULTS[k]}
+        if weights is not None:
+            others["weights"] = weights
+        rules = self.mode, self.padding_mode, self.align_corners
+        result: Tensor = grid_sample(input, grid, *rules, **others)
         return result
 
     def extra_repr(self) -> str:

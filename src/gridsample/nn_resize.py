@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.methods import Mode, listed
+from gridsample.definitions.request import ResizeRequest
 from gridsample.definitions.shapes import AXES
 from gridsample.ops.resizing import Factor, interpolate, plan_resizing
 
@@ -46,9 +47,8 @@ class Resize(nn.Module):
         ]
         rank = len(lists[0]) if lists else len(listed(mode))
         large = (2**20,) * rank  # check the options now, independently of the input's size
-        plan_resizing(
-            large, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-        )
+        request = ResizeRequest(mode, align_corners, recompute_scale_factor, antialias)
+        plan_resizing(large, size, scale_factor, request)
         self.size = size
         self.scale_factor = scale_factor
         self.mode = mode
@@ -361,7 +361,7 @@ class Pyramid(nn.Module):
         if kind not in ("gaussian", "laplacian"):
             raise ValueError(f"kind must be 'gaussian' or 'laplacian', got {kind!r}")
         for mode in (down, up):
-            plan_resizing((1,) * len(listed(mode)), 1, None, mode, None, None, False)
+            plan_resizing((1,) * len(listed(mode)), 1, None, ResizeRequest(mode))
         self.levels, self.kind, self.down, self.up = levels, kind, down, up
 
     def forward(self, input: Tensor) -> list[Tensor]:

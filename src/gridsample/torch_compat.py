@@ -14,6 +14,7 @@ the caller gets its result or its error.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Sequence
@@ -33,13 +34,14 @@ except ModuleNotFoundError as error:
 
 from gridsample import fields
 from gridsample.backends import overridable
+from gridsample.backends.base import prepared_call
 from gridsample.backends.torch import BACKEND, internals
 from gridsample.backends.torch.internals import autocast_is_enabled, originals
 from gridsample.backends.torch.operators import is_eager_on_cpu
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options
+from gridsample.definitions.request import Request, ResizeRequest, request_of
 from gridsample.definitions.shapes import check_output
 from gridsample.ops import resizing as resize
 from gridsample.ops import sampling as api
@@ -285,12 +287,14 @@ def sample(
 ) -> Tensor:
     """Sample with gridsample's function or, if it does not apply, with torch's."""
     if align_corners is not None and patch_options == POINTS and not autocast_is_enabled():
-        try:
-            options = mode, padding_mode, align_corners
-            plain: Tensor | None = BACKEND.repeat(input, grid, options, check_use)
-        except REFUSALS:
-            plain = None  # which raises the error again below
-        if plain is not None:
+        call = None
+        with contextlib.suppress(*REFUSALS):  # which are raised again below
+            request = request_of(Request, mode, padding_mode, align_corners)
+            call = prepared_call(BACKEND, request, BACKEND.layouts(input, grid))
+        if call is not None:
+            if not call.checked:
+                call.checked = check_use(BACKEND, input, grid, request)
+            plain: Tensor = call.run(input, grid)
             return plain
     torch_call = functools.partial(originals.grid_sample, input, grid, mode, padding_mode)
     tensors = isinstance(input, Tensor) and isinstance(grid, Tensor)
@@ -303,7 +307,7 @@ def sample(
     averaged = patch_options.max_samples > 0 and points.dim() == image.dim()
     try:
         if not patch_options.strict:
-            check_use(BACKEND, image, points, Options(mode, padding_mode, corners))
+            check_use(BACKEND, image, points, Request(mode, padding_mode, corners))
         result: Tensor = api.grid_sample(
             image,
             points,
@@ -351,11 +355,13 @@ def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners:
 def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     """Resize with gridsample's function or, if it does not apply, with torch's."""
     if not strict:
-        try:
-            plain: Tensor | None = resize.repeat(BACKEND, input, *options)
-        except REFUSALS:
-            plain = None  # which raises the error again below
-        if plain is not None:
+        call = None
+        size, scale_factor, *others = options
+        with contextlib.suppress(*REFUSALS):  # which are raised again below
+            request = request_of(ResizeRequest, *others)
+            call = resize.prepared_resizing(BACKEND, request, input, size, scale_factor)
+        if call is not None:
+            plain: Tensor = call.run(input)
             return plain
     torch_call = functools.partial(originals.interpolate, input)
     if not isinstance(input, Tensor) or internals.is_tracing():

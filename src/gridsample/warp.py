@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from gridsample.alpha import Alpha, divide, multiply
 from gridsample.backends import backend_of
+from gridsample.definitions.boundaries import has_missing
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Mode, find_method, per_axis
-from gridsample.definitions.options import sampling_options
+from gridsample.definitions.request import Request
 from gridsample.ops.arrays import filtered, planes
 from gridsample.ops.footprints import footprint
-from gridsample.ops.missing import has_missing
 from gridsample.ops.sampling import grid_sample
 
 Matrix = NDArray[np.float64]
@@ -398,9 +398,8 @@ class _BandSampler:
                 band[result[1][0] <= 0] = np.nan
             return
         backend, points = backend_of(input=self.image, grid=grid), grid[None]
-        keywords = {name: value for name, value in self.keywords.items() if name != "missing"}
-        chosen = sampling_options(**keywords, antialias=antialias, channel_axis=-1)
-        options = backend.resolve_options(self.image, points, chosen)
+        request = Request(**self.keywords, antialias=antialias, channel_axis=-1)
+        options = backend.resolve_options(self.image, points, request)
         if self.coefficients is None:
             pixels = planes(backend, self.image, True)
             self.coefficients = filtered(backend, pixels, points, options)

@@ -148,10 +148,10 @@ def interpreted(*arguments: Any, kernel: Any, out_shape: Any, grid: Any, **optio
 def call_of(image: Any, grid: Any, *options: Any, **others: Any) -> Any:
     """The description of a call that primitives have."""
     from gridsample.backends.jax import BACKEND, call_of
-    from gridsample.definitions.options import Options
+    from gridsample.definitions.request import Request
 
     arrays = jnp.asarray(image), jnp.asarray(grid)
-    resolved = BACKEND.resolve_options(*arrays, Options(*options, **others))
+    resolved = BACKEND.resolve_options(*arrays, Request(*options, **others))
     return call_of(image.shape, arrays[1], resolved, arrays[0].dtype)
 
 

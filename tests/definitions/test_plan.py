@@ -13,9 +13,9 @@ import gridsample
 from gridsample import methods
 from gridsample.definitions.boundaries import BOUNDARIES, FOREIGN_BOUNDARIES
 from gridsample.definitions.coords import COORDS
-from gridsample.definitions.footprints import Footprint
-from gridsample.definitions.options import Options, plan_of, sampling_options
+from gridsample.definitions.options import plan_of
 from gridsample.definitions.plan import Plan
+from gridsample.definitions.request import Request, request_of, shared
 from gridsample.ops.quotients import EVEN
 
 IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.float32)
@@ -36,14 +36,13 @@ def test_plans_describe_their_call() -> None:
     assert not result.nearest
 
 
-def test_options_are_the_fields_of_their_names() -> None:
-    fields = Options._fields[: Options._fields.index("footprint")]
-    options = sampling_options(
-        **{name: name for name in fields}, antialias=True, max_samples=3, footprint="detach"
-    )
-    assert options[: len(fields)] == fields
-    assert options.footprint == Footprint(3, attached=False)
-    assert sampling_options() == Options()
+def test_equal_requests_are_one_object() -> None:
+    """Options that equal their defaults count as absent; what only equals another does not."""
+    assert shared(Request()) is shared(Request("bilinear", coords="normalized"))
+    assert shared(Request(align_corners=True)) is not shared(Request(align_corners=1))
+    assert shared(Request(["bilinear"])) is None
+    assert shared(Request(coords=np.zeros(1))) is None
+    assert request_of(Request, "cubic") is shared(Request("cubic"))
 
 
 def test_equal_calls_have_equal_plans() -> None:

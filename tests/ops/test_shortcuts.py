@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 import gridsample
+from gridsample import torch_compat
 from gridsample.kernels import sampling as sampling_kernels
 from gridsample.kernels.run import Ready
 from gridsample.ops import resizing, sampling
@@ -24,6 +26,13 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"mode": "nearest", "coords": "pixel", "threads": 1, "extrapolate": False},
     {"padding_mode": ("wrap", "zeros"), "prefilter": False, "max_samples": 16, "channel_axis": 1},
 )
+
+# All options of a plain call that have a default.
+DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(gridsample.grid_sample).parameters.items()
+    if name not in ("input", "grid", "out")
+}
 
 
 def arrays(of: Callable[[Any], Any], seed: Any = 0) -> tuple[Any, Any]:
@@ -43,17 +52,49 @@ def test_repeated_calls_take_a_shortcut(
     """With arrays by position and by name, and with other numbers than in the first call."""
     image, grid = arrays(of)
     other_image, other_grid = arrays(of, 1)
-    expected = gridsample.grid_sample(other_image, other_grid, fill_value=0, **options)
+    expected, _ = gridsample.grid_sample(other_image, other_grid, return_mask=True, **options)
     gridsample.grid_sample(image, grid, **options)
     monkeypatch.setattr(sampling, "backend_of", fails)
     for result in (
         gridsample.grid_sample(other_image, other_grid, **options),
         gridsample.grid_sample(other_image, grid=other_grid, **options),
         gridsample.grid_sample(grid=other_grid, input=other_image, **options),
+        gridsample.grid_sample(other_image, other_grid, fill_value=0, weights=None, **options),
+        gridsample.grid_sample(other_image, other_grid, **{**DEFAULTS, **options}),
     ):
         np.testing.assert_array_equal(result, expected)
     with pytest.raises(AssertionError, match="not taken"):
-        gridsample.grid_sample(image, grid, fill_value=0, **options)
+        gridsample.grid_sample(image, grid, missing="ignore", **options)
+
+
+@pytest.mark.parametrize("of", LIBRARIES)
+def test_errors_of_prepared_calls_are_raised(
+    of: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that an option of a wrong type raises, and those of torch's stand-ins."""
+    image, grid = arrays(of)
+    theta = of(np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]))
+    calls: list[Callable[[], Any]] = [
+        lambda: gridsample.grid_sample(image, grid),
+        lambda: gridsample.interpolate(image, 3),
+    ]
+    if of is np.asarray:
+        calls += [lambda: gridsample.affine_sample(image, theta, (1, 2, 4, 6))]
+    else:
+        calls += [
+            lambda: torch_compat.grid_sample(image, grid, align_corners=False),
+            lambda: torch_compat.interpolate(image, 3),
+        ]
+
+    def broken(*_: Any) -> None:
+        raise TypeError("planted")
+
+    for call in calls:
+        call()
+        with monkeypatch.context() as patched:
+            patched.setattr(Ready, "run", broken)
+            with pytest.raises(TypeError, match="planted"):
+                call()
 
 
 @pytest.mark.parametrize("of", LIBRARIES)

@@ -19,9 +19,10 @@ import numpy as np
 from gridsample.backends.base import Backend
 from gridsample.backends.numpy import BACKEND as NUMPY
 from gridsample.definitions.links import unknown_keyword
+from gridsample.definitions.request import Request, shared
 from gridsample.kernels import forks
 
-__all__ = ["Backend", "backend_of", "is_foreign", "overridable", "register"]
+__all__ = ["Backend", "backend_of", "is_foreign", "operation", "overridable", "register"]
 
 Loader = Callable[[], Backend]
 P = ParamSpec("P")
@@ -143,25 +144,19 @@ def backend_of(**arrays: Any) -> Backend:
 
 
 def repeater_of(image: Any) -> Backend | None:
-    """The backend of an ordinary array, which may repeat a call by `Backend.repeat`, or None."""
+    """The backend of an ordinary array, for which calls may be prepared, or None."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.compiler.is_dynamo_compiling():
         return None  # see `is_traced`
     return _repeaters.get(type(image))
 
 
-def overridable(
-    arrays: int, shortcut: Callable[..., Any] | None = None
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a decorator of public functions, whose calls a `__torch_function__` may override.
 
     Args:
         arrays: how many of the function's first arguments are arrays; their classes, and torch's
             modes, may override a call.
-        shortcut: takes the backend of an ordinary image and the arguments of the call, and returns
-            the result or, if the function is needed, None.  It comes before all else: after a
-            convolution, Python's objects have left the processor's cache, and each that a call
-            needs costs as much as sampling hundreds of points.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -170,31 +165,155 @@ def overridable(
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if shortcut is not None:
-                backend = repeater_of(args[0] if args else kwargs.get(names[0]))
-                if backend is not None:
-                    try:
-                        result: R | None = shortcut(backend, *args, **kwargs)
-                    except TypeError:  # the function raises it again, or takes what is not hashable
-                        result = None
-                    if result is not None:
-                        return result
-            for name in kwargs:
-                if name not in parameters:
-                    raise unknown_keyword(function.__name__, name, parameters)
-            # For NumPy arrays, this loop is all that a call costs.
-            for array in args[:arrays] if len(args) >= arrays else (*args, *kwargs.values()):
-                if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
-                    named = [kwargs[name] for name in names if name in kwargs]
-                    if torch_function_check()((*args[:arrays], *named)):
-                        overridden: R = call_torch_function(call, args, kwargs, names)
-                        return overridden
-                    break
+            check_keywords(function, kwargs, parameters)
+            if is_overridden(names, args, kwargs):
+                overridden: R = call_torch_function(call, args, kwargs, names)
+                return overridden
             return function(*args, **kwargs)
 
         return call
 
     return decorate
+
+
+def operation(
+    run: Callable[..., Any],
+    arrays: int,
+    record: type[Any] = Request,
+    shortcut: Callable[..., Any] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a decorator of public functions that are their signature and documentation alone.
+
+    What such a function does is ``run``.  The arguments that are fields of a record are collected
+    in one, the request; the others are passed by name.
+
+    Args:
+        run: takes the request and the other arguments, and returns the result.
+        arrays: as for `overridable`.
+        record: the record of options, such as `gridsample.definitions.request.Request`.
+        shortcut: computes a call of ordinary arrays by a prepared call.  It takes the backend, a
+            `shared` request, the arguments before the options, and by name those that are no
+            options and the fill value; and returns the result, or None if ``run`` is needed.  It
+            comes before all else: after a convolution, Python's objects have left the processor's
+            cache, and each that a call needs costs as much as sampling hundreds of points.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        binding = Binding(function, record)
+        names, n, given = binding.names[:arrays], len(binding.first), binding.given
+        shared_request = binding.shared_request
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if shortcut is not None:
+                backend = repeater_of(args[0] if args else kwargs.get(names[0]))
+                if backend is not None:
+                    first, options, others = args[:n], args[n:], _NONE
+                    named: dict[str, Any] | None = kwargs
+                    if len(first) < binding.required or not given.isdisjoint(kwargs):
+                        named, others = binding.split(len(first), kwargs)
+                    try:
+                        known = None if named is None else shared_request(*options, **named)
+                    except TypeError:  # of `hash`, or for what is no option: see below
+                        known = None
+                    result: R | None = shortcut(backend, known, *first, **others) if known else None
+                    if result is not None:
+                        return result
+            check_keywords(function, kwargs, binding.names)
+            if is_overridden(names, args, kwargs):
+                overridden: R = call_torch_function(call, args, kwargs, names)
+                return overridden
+            function(*args, **kwargs)  # an error for too many arguments, or too few
+            values = {**binding.defaults, **dict(zip(binding.names, args, strict=False)), **kwargs}
+            request = record(**{name: values.pop(name) for name in binding.options})
+            computed: R = run(request, **values)
+            return computed
+
+        return call
+
+    return decorate
+
+
+class Binding:
+    """How the arguments of a public function become a request and others.
+
+    Attributes:
+        names: the names of all arguments.
+        defaults: the defaults, by name.
+        options: the names of those that are fields of the record.
+        first: the names of those before the options: arrays, and sizes.
+        required: how many of these have no default.
+        given: the names of those by which no prepared call is found: all others, and fill values.
+        shared_request: returns the shared request for options by position and by name.
+    """
+
+    def __init__(self, function: Callable[..., Any], record: type[Any]) -> None:
+        parameters = inspect.signature(function).parameters
+        self.names = [*parameters]
+        self.defaults = {
+            name: parameter.default
+            for name, parameter in parameters.items()
+            if parameter.default is not parameter.empty
+        }
+        self.options = [name for name in self.names if name in record._fields]
+        self.first = self.names[: self.names.index(self.options[0])]
+        self.required = len([name for name in self.first if name not in self.defaults])
+        self.given = {*self.names} - {*self.options} | {"fill_value"}
+        positional = [
+            name
+            for name in self.options
+            if parameters[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        ]
+
+        @functools.lru_cache(maxsize=512, typed=True)
+        def shared_request(*values: Any, **named: Any) -> Any:
+            options = dict(zip(positional, values, strict=False)) | named
+            if len(options) < len(values) + len(named) or not options.keys() <= {*self.options}:
+                raise TypeError("the function says it better")
+            request = shared(record(**options))
+            if request is None:
+                raise TypeError("an array must not be kept")
+            return request
+
+        self.shared_request = shared_request
+
+    def split(
+        self, count: int, kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+        """Return options, and other arguments, of a call by name.
+
+        There are no options if an argument is missing, or is one of the ``count`` by position.
+        """
+        options, others, given = dict[str, Any](), dict[str, Any](), self.given
+        for name, value in kwargs.items():
+            (others if name in given else options)[name] = value
+        twice = not others.keys().isdisjoint(self.first[:count])
+        if twice or not others.keys() >= {*self.first[count : self.required]}:
+            return None, others
+        return options, others
+
+
+_NONE: dict[str, Any] = {}
+
+
+def check_keywords(
+    function: Callable[..., Any], kwargs: dict[str, Any], names: Sequence[str]
+) -> None:
+    """Raise an error for an argument that a function does not have."""
+    for name in kwargs:
+        if name not in names:
+            raise unknown_keyword(function.__name__, name, names)
+
+
+def is_overridden(names: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether the class of one of the first arguments, or a mode of torch's, overrides a call."""
+    n = len(names)
+    # For NumPy arrays, this loop is all that a call costs.
+    for array in args[:n] if len(args) >= n else (*args, *kwargs.values()):
+        if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
+            named = [kwargs[name] for name in names if name in kwargs]
+            return torch_function_check()((*args[:n], *named))
+    return False
 
 
 def torch_function_check() -> Callable[[Sequence[Any]], bool]:

@@ -11,12 +11,14 @@ library can do more.
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
+from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
 
 # An array of the backend's library, and a dtype as the library represents it.
@@ -31,6 +33,27 @@ def concatenate(xp: Any, arrays: Sequence[Array], axis: int) -> Array:
     """Join arrays along an axis, given the library's namespace."""
     # torch.concatenate is torch.cat without its rule for batches of gradients.
     return getattr(xp, "cat", xp.concatenate)(arrays, axis)
+
+
+class PreparedCall:
+    """A call for arrays of certain layouts, of which all but their memory is known.
+
+    Attributes:
+        checked: whether enough calls have been looked at for misuse.
+    """
+
+    __slots__ = ("checked",)
+
+    def __init__(self) -> None:
+        self.checked = False
+
+    def stores_into(self, out: Any, *inputs: Array) -> bool:
+        """Whether results can be stored in an array, which shares no memory with the inputs."""
+        return False
+
+    def run(self, image: Array, *points: Array, fill_value: Any = 0, out: Any = None) -> Array:
+        """Compute the result, in an array if that is given."""
+        raise NotImplementedError
 
 
 class Backend(Protocol):
@@ -186,42 +209,44 @@ class Backend(Protocol):
 
     # Sampling --------------------------------------------------------------------------------
 
-    def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, grid: Array, request: Request) -> Options:
         """Return the checked options for the caller's image and grid, with the fill value.
 
         See `checked` and `fill_numbers` in `gridsample.definitions.options`.  The backend may store
         the results of expensive computations in the field ``plan``.
         """
-        resolved = checked(options, self.shape(image), self.shape(grid))
+        resolved = checked(request, self.shape(image), self.shape(grid))
         channels = self.shape(image)[-1 if resolved.channels_last() else 1]
-        fill = fill_numbers(options, resolved.fills(), image.dtype, channels)
+        used = resolved.may_fill()
+        fill = fill_numbers(request.fill_value, request, used, image.dtype, channels)
         return resolved.changed(fill_value=fill)
 
-    def repeat(self, image: Any, grid: Any, options: Options, check: Callable[..., bool]) -> Any:
-        """Compute a plain `grid_sample` by a call that is prepared for arrays of these layouts.
+    def layouts(self, *arrays: Any) -> Any:
+        """Return everything about arrays but their entries, as a key for `prepare`.
 
-        Return None if there is none.  ``check`` (`gridsample.ops.misuse.check_use`) is called first
-        if there is one, with the backend and the other arguments, until it returns True for such a
-        call.
+        It is None if calls with these arrays cannot be prepared.
         """
         return None
 
-    def fast_path(
-        self,
-        image: Any,
-        grid: Any,
-        options: Options,
-        check: Callable[..., bool],
-        out: Any = None,
-    ) -> Any:
-        """Compute a plain `grid_sample` by a shortcut, as `repeat` does, or return None.
+    def prepare(self, request: Any, layouts: Any, size: Any, filled: bool) -> PreparedCall | None:
+        """Prepare a call for arrays of some layouts; None if that does not pay.
 
-        ``out`` is an array for the result, or None.
+        `prepared_call` keeps the calls.
+
+        Args:
+            request: a plain `Request`, to sample an image at the points of a grid or of maps, or a
+                plain `ResizeRequest`.
+            layouts: the result of `layouts`.
+            size: the output's spatial shape for maps; None for a grid; a `Sizes` for resizing.
+            filled: whether the call may have another fill value than 0.
+
+        Raises:
+            TypeError, ValueError: an option is not valid.
         """
-        return None if out is not None else self.repeat(image, grid, options, check)
+        return None
 
-    def fast_affine(self, image: Any, maps: Any, out: Shape, options: Options) -> Any:
-        """Sample under maps to outputs of a spatial shape by a shortcut; None if there is none."""
+    def by_library(self, image: Any, grid: Any, request: Request) -> Any:
+        """Sample at a grid by the library's own function, where no kernels are; None elsewhere."""
         return None
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
@@ -367,17 +392,6 @@ class Backend(Protocol):
         """
         ...
 
-    def layout(self, image: Any) -> Any:
-        """Everything about an image but its pixels, as a key, for `prepare_resize`.
-
-        It begins with the shape.  It is None if calls with this image cannot be prepared.
-        """
-        return None
-
-    def prepare_resize(self, layout: Any, options: Any) -> Callable[[Array], Array] | None:
-        """Prepare `resize` for images of a layout, channels first; None if that does not pay."""
-        return None
-
     @abstractmethod
     def resize(self, image: Array, options: Any, transposed: bool) -> Array:
         """Resize (N, C, *spatial), or apply the adjoint.
@@ -385,3 +399,19 @@ class Backend(Protocol):
         ``options`` is a `gridsample.definitions.options.Resizing`.
         """
         ...
+
+
+def prepare_call(
+    backend: Backend, request: Any, layouts: Any, size: Any = None, filled: bool = False
+) -> PreparedCall | None:
+    """Return the prepared call of a plain, `shared` request, which is kept; None for others.
+
+    See `Backend.prepare`; ``layouts`` is the result of `Backend.layouts`.
+    """
+    if layouts is None:
+        return None
+    return backend.prepare(request, layouts, size, filled)
+
+
+# The type says that a backend can be a key, which a protocol does not say.
+prepared_call: Callable[..., PreparedCall | None] = functools.lru_cache(maxsize=1024)(prepare_call)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gridsample.backends import resizing
-from gridsample.backends.base import Backend, Gradients, Needed
+from gridsample.backends import resizing as host
+from gridsample.backends.base import Backend, Gradients, Needed, PreparedCall
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import as_array, check_dense, check_extent
 from gridsample.definitions.coords import coordinates
@@ -19,18 +19,18 @@ from gridsample.definitions.options import (
     Averaging,
     Options,
     Resizing,
-    cache_key,
-    call_cached,
     checked,
     fill_numbers,
     fill_of_channels,
     plan_of,
 )
 from gridsample.definitions.plan import Plan
+from gridsample.definitions.request import Request, ResizeRequest, is_default_fill, without_fill
+from gridsample.definitions.resizing import Sizes, plain_resizing
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import address_of, addresses_of, converted, layout_of
+from gridsample.kernels.memory import Layout, address_of, addresses_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
 
 Array = np.ndarray[Any, Any]
@@ -40,30 +40,38 @@ DType = np.dtype[Any]
 # Results of shapes, dtypes and options ------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=1024, typed=True)
+@functools.lru_cache(maxsize=1024)
 def resolve(
-    image: Shape, image_type: DType, grid: Shape, grid_type: DType, *options: Any
+    image: Shape, image_type: DType, grid: Shape, grid_type: DType, request: Request
 ) -> Options:
     """Compute the checked options, without a fill value, and their plan."""
-    checked_options = checked(Options._make(options), image, grid)
+    checked_options = checked(request, image, grid)
     last = checked_options.channels_last()
     plan = plan_of(image, image_type, grid, grid_type, checked_options, last)
     return checked_options._replace(plan=plan)
 
 
-class PreparedCall(NamedTuple):
+class PreparedSampling(PreparedCall):
     """Sampling of arrays of certain layouts, by one run of a kernel.
 
     Attributes:
-        run: takes the image, the points, options with the fill value, and an array for the result,
-            or None; returns the result.
+        request, plan, order: those of the call.
+        kernel: the run of a kernel.
         shape: the shape of the result, which is in C order.
         dtype: its dtype.
+        filled: whether the kernel takes fill values.
     """
 
-    run: Callable[[Array, Array, Options, Array | None], Array]
-    shape: Shape
-    dtype: DType
+    __slots__ = ("dtype", "filled", "kernel", "order", "plan", "request", "shape")
+
+    def __init__(self, request: Request, resolved: Options, kernel: Any, filled: bool) -> None:
+        super().__init__()
+        plan: Plan = resolved.plan
+        self.request, self.plan, self.order = request, plan, tuple(resolved.order)
+        self.kernel, self.filled, self.dtype = kernel, filled, plan.dtype
+        items, channels, *out = plan.shape
+        last = resolved.channels_last()
+        self.shape = (items, *out, channels) if last else plan.shape
 
     def stores_into(self, out: Any, *inputs: Array) -> bool:
         """Whether results can be stored in an array, which shares no memory with the inputs."""
@@ -72,55 +80,75 @@ class PreparedCall(NamedTuple):
         usable = out.flags.c_contiguous and out.flags.behaved
         return usable and not any([np.may_share_memory(out, array) for array in inputs])
 
+    def run(self, image: Array, *points: Array, fill_value: Any = 0, out: Any = None) -> Array:
+        """Sample an image at points."""
+        (places,) = points
+        result = np.empty(self.shape, self.dtype) if out is None else out
+        if not self.filled:
+            self.kernel.run(address_of(image), address_of(places), address_of(result))
+            return result
+        plan, used = self.plan, self.plan.filled or not self.plan.extrapolate
+        fill = fill_numbers(fill_value, self.request, used, image.dtype, plan.channels)
+        channels = fill_of_channels(fill, plan)
+        # The kernel needs them until it is done.
+        kept = on_cpu().fills_of_planes(plan, self.order, image.dtype, channels, None)
+        self.kernel.run(*addresses_of((image, places, result, *kept.values())))
+        return result
 
-@functools.lru_cache(maxsize=512, typed=True)
-def prepared(
-    image: Shape,
-    image_strides: Shape,
-    image_type: DType,
-    points: Shape,
-    points_strides: Shape,
-    points_type: DType,
-    size: Shape | None,
-    filled: bool,
-    *options: Any,
-) -> PreparedCall | None:
+
+class PreparedResizing(PreparedCall):
+    """Resizing of arrays of a layout, by one run of a kernel."""
+
+    __slots__ = ("dtype", "kernel", "shape")
+
+    def __init__(self, kernel: Any, shape: Shape, dtype: DType) -> None:
+        super().__init__()
+        self.kernel, self.shape, self.dtype = kernel, shape, dtype
+
+    def run(self, image: Array, *points: Array, fill_value: Any = 0, out: Any = None) -> Array:
+        """Resize an image."""
+        result = np.empty(self.shape, self.dtype)
+        self.kernel.run(address_of(image), address_of(result))
+        return result
+
+
+def prepare_sampling(
+    request: Request, image: Layout, points: Layout, size: Shape | None, filled: bool
+) -> PreparedSampling | None:
     """Prepare sampling for arrays of these layouts; None if it is not one run of a kernel.
 
     Points are a grid or, if there is a ``size``, maps to outputs of this spatial shape.
     """
-    if points_type.kind != "f":
+    shape, _, points_type = points
+    readable = points_type.kind == "f" and (size is None or points_type.itemsize > 2)
+    if not readable or not request.is_plain():
         return None
-    grid = points if size is None else (points[0], *size, points[2] - 1)
-    resolved = resolve(image, image_type, grid, points_type, *options)
+    grid = shape if size is None else (shape[0], *size, shape[2] - 1)
+    resolved = resolve(image[0], image[2], grid, points_type, request)
     plan, last = resolved.plan, resolved.channels_last()
     if resolved.prefilter or 0 in plan.shape:
         return None
-    layout = image, image_strides, image_type
     if last:
-        layout = moved(image), moved(image_strides), image_type
+        image = moved(image[0]), moved(image[1]), image[2]
     out = layout_of(empty(plan.shape, plan.dtype, last))
-    places, threads = (points, points_strides, points_type), resolved.threads or pool.cores()
-    order, dtype = tuple(resolved.order), plan.dtype
-    ready = on_cpu().ready_gather(plan, order, layout, places, out, threads, filled=filled)
-    if ready is None:
+    threads = resolved.threads or pool.cores()
+    order = tuple(resolved.order)
+    kernel = on_cpu().ready_gather(plan, order, image, points, out, threads, filled=filled)
+    return None if kernel is None else PreparedSampling(request, resolved, kernel, filled)
+
+
+def prepare_resizing(
+    request: ResizeRequest, image: Layout, sizes: Sizes
+) -> PreparedResizing | None:
+    """Prepare the resizing of arrays of a layout; None if it is not one run of a kernel."""
+    resizing = plain_resizing(request, image[0], sizes)
+    if resizing is None:
         return None
-    shape = (plan.shape[0], *plan.shape[2:], plan.shape[1]) if last else plan.shape
-    sample = ready.run
-
-    def run(image: Array, points: Array, given: Options, out: Array | None) -> Array:
-        result = np.empty(shape, dtype) if out is None else out
-        if not filled:
-            sample(address_of(image), address_of(points), address_of(result))
-            return result
-        fill = fill_numbers(given, plan.filled, image.dtype, plan.channels)
-        channels = fill_of_channels(fill, plan)
-        # The kernel needs them until it is done.
-        kept = on_cpu().fills_of_planes(plan, order, image.dtype, channels, None)
-        sample(*addresses_of((image, points, result, *kept.values())))
-        return result
-
-    return PreparedCall(run, shape, dtype)
+    shape, dtype = (*image[0][:2], *resizing.size), image[2]
+    check_extent("the result", shape, dtype.itemsize)
+    strides = tuple([dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))])
+    kernel = host.ready(resizing, image, (shape, strides, dtype), resizing.threads)
+    return None if kernel is None else PreparedResizing(kernel, shape, dtype)
 
 
 def moved(numbers: Shape) -> Shape:
@@ -265,50 +293,32 @@ class NumPy(Backend):
 
     # Sampling
 
-    def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, grid: Array, request: Request) -> Options:
         """Return the checked options, with a plan."""
-        key = cache_key(options)
-        resolved = call_cached(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
-        if options.has_no_fill():
+        known = without_fill(request)
+        find = resolve.__wrapped__ if known is None else resolve
+        resolved = find(image.shape, image.dtype, grid.shape, grid.dtype, known or request)
+        if is_default_fill(request.fill_value):
             return resolved
-        plan: Plan = resolved.plan
-        fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
+        used, plan = resolved.may_fill(), resolved.plan
+        fill = fill_numbers(request.fill_value, request, used, image.dtype, plan.channels)
         return resolved._replace(fill_value=fill) if fill else resolved
 
-    def fast_path(
-        self,
-        image: Any,
-        grid: Any,
-        options: Options,
-        check: Callable[..., bool],
-        out: Array | None = None,
-    ) -> Array | None:
-        """Sample arrays by a prepared call; None if there is none."""
-        call = self.prepared_call(image, grid, None, options)
-        if call is None or not (out is None or call.stores_into(out, image, grid)):
-            return None
-        check(self, image, grid, options)
-        return call.run(image, grid, options, out)
+    def layouts(self, *arrays: Any) -> Any:
+        """Return the layouts of arrays."""
+        layouts = []
+        for array in arrays:
+            if type(array) is not np.ndarray:
+                return None
+            layouts.append((array.shape, array.strides, array.dtype))
+        return tuple(layouts)
 
-    repeat = fast_path
-
-    def fast_affine(self, image: Any, maps: Any, out: Shape, options: Options) -> Array | None:
-        """Sample arrays under maps by a prepared call; None if there is none."""
-        call = self.prepared_call(image, maps, out, options)
-        return None if call is None else call.run(image, maps, options, None)
-
-    def prepared_call(
-        self, image: Any, points: Any, size: Shape | None, options: Options
-    ) -> PreparedCall | None:
-        """Return the prepared call for these arrays; None if there is none."""
-        if not type(image) is type(points) is np.ndarray:
-            return None
-        filled = not options.has_no_fill()
-        options = options._replace(fill_value=0) if filled else options
-        try:
-            return prepared(*layout_of(image), *layout_of(points), size, filled, *options)
-        except TypeError:  # an option is a list, or wrong
-            return None
+    def prepare(self, request: Any, layouts: Any, size: Any, filled: bool) -> PreparedCall | None:
+        """Prepare a call that is one run of a kernel."""
+        if isinstance(request, ResizeRequest):
+            return prepare_resizing(request, layouts[0], size)
+        image, points = layouts
+        return prepare_sampling(request, image, points, size, filled)
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
         """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""
@@ -468,29 +478,11 @@ class NumPy(Backend):
     ) -> Array:
         """Compute B-spline coefficients, or the transpose."""
         check_image_type(image.dtype)
-        real = resizing.real_type(image.dtype)
+        real = host.real_type(image.dtype)
         dtype = np.dtype(f"c{2 * real.itemsize}") if image.dtype.kind == "c" else real
         result: Array = np.empty_like(image, dtype, subok=False)
         coefficients(image, order, extended, axes, result, adjoint=adjoint, threads=threads)
         return result
-
-    def layout(self, image: Any) -> Any:
-        """The layout of an array."""
-        return layout_of(image) if type(image) is np.ndarray else None
-
-    def prepare_resize(self, layout: Any, options: Resizing) -> Callable[[Array], Array] | None:
-        """Prepare the resizing of arrays if it is one run of a kernel."""
-        shape, dtype = (*layout[0][:2], *options.size), layout[2]
-        check_extent("the result", shape, dtype.itemsize)
-        strides = tuple([dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))])
-        ready = resizing.ready(options, layout, (shape, strides, dtype), options.threads)
-
-        def resize(image: Array) -> Array:
-            result = np.empty(shape, dtype)
-            ready.run(address_of(image), address_of(result))
-            return result
-
-        return None if ready is None else resize
 
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
@@ -499,7 +491,7 @@ class NumPy(Backend):
         check_extent("the result", shape, dtype.itemsize)
         result = empty(shape, dtype, options.channel_axis == -1)
         if result.size:
-            resizing.resize(image, result, options, transposed)
+            host.resize(image, result, options, transposed)
         return result
 
 

@@ -22,13 +22,13 @@ from gridsample.chunked.regions import (
 from gridsample.chunked.windows import Window
 from gridsample.definitions.footprints import MAX_SAMPLES_LIMIT, SLACK, deepest, pixels_per_unit
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.options import sampling_options
 from gridsample.definitions.plan import OutputBlock
+from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import as_grid, back, planes
 from gridsample.ops.footprints import measured
 from gridsample.ops.means import average, check_call, unweighted_options, weight_of_all_taps
-from gridsample.ops.missing import RULES, as_rule
+from gridsample.ops.missing import as_rule
 from gridsample.ops.points import points_of
 from gridsample.ops.quotients import repeat_weight
 from gridsample.ops.sampling import share_inside
@@ -115,30 +115,23 @@ def compute_block(
     weights: Window | None,
 ) -> Sequence[Array]:
     """Compute the results of a block's points, of a grid or, if there is a size, of maps."""
-    keywords = dict(call.keywords)
-    with_mask = keywords.pop("return_mask", False)
-    pixel_weights = None if weights is None else weights.array
-    rule = as_rule(
-        keywords.pop("missing", RULES[0]),
-        pixel_weights,
-        keywords.pop("min_weight", 0.0),
-        keywords.pop("return_weight", False),
-        keywords["padding_mode"],
-    )
     first = OutputBlock(tuple(part.start for part in block), call.out)
-    options = sampling_options(**keywords).changed(block=first)
-    if options.footprint is not None:
+    request = Request(**call.keywords, block=first)
+    pixel_weights = None if weights is None else weights.array
+    rule = as_rule(request, pixel_weights, request.padding_mode)
+    if call.options.footprint is not None:
         # A halved copy would be made from all of the image's shape, of which little is in memory.
-        options = options.changed(footprint=options.footprint._replace(level=level_of(call)))
+        request = request.changed(level=level_of(call))
     # The plan is that of the image, also where its coefficients, or a copy of it, are sampled.
     whole = whole_shape(call, window.array.shape)
     source = as_strided(window.array, whole, window.array.strides)
     like = np.broadcast_to(np.zeros((), dtype or source.dtype), whole)
     backend = backend_of(input=source, **{"theta" if size else "grid": array})
-    points = points_of(backend, array, options, None if size is None else (len(array), 1, *size))
-    checked = None if rule is None else check_call(points, like, pixel_weights, options, rule)
+    shape = None if size is None else (len(array), 1, *size)
+    points = points_of(backend, array, request.coords, shape)
+    checked = None if rule is None else check_call(points, like, pixel_weights, request, rule)
     if checked is None or checked.counts_all():
-        resolved = unweighted_options(checked) if checked else points.resolve_options(like, options)
+        resolved = unweighted_options(checked) if checked else points.resolve_options(like, request)
         source = planes(backend, source, resolved.channels_last())
         result, weight = points.gather(source, resolved, like.dtype), None
         if checked is not None and checked.rule.weighted:
@@ -148,7 +141,7 @@ def compute_block(
         result, weight = average(with_pixels) or means_of_region(checked, call, window, weights)
     last = resolved.channels_last()
     results = [back(backend, result, last)]
-    if with_mask:
+    if request.return_mask:
         results.append(share_inside(points, planes(backend, like, last), resolved))
     if weight is not None:
         results.append(back(backend, weight, last))
@@ -231,7 +224,7 @@ def check_footprints(call: Sampling, grid: Array, block: Block) -> None:
     backend = backend_of(grid=grid)
     units = options.coords, options.align_corners
     with backend.quiet():  # coordinates may be infinite
-        points = as_grid(backend, grid, options)
+        points = as_grid(backend, grid, options.coords)
         lengths = measured(backend, points, call.spatial, units, int(limit)).lengths
     inner = within(block, with_neighbours(call, block))
     longest = float(lengths[(slice(None), *inner)].max(initial=0.0))

@@ -13,6 +13,7 @@ import numpy as np
 from gridsample.chunked.regions import Array, Block, Region, Sampling, level_of, whole_shape
 from gridsample.chunked.windows import Window
 from gridsample.definitions.options import Options
+from gridsample.definitions.request import Request
 from gridsample.ops import means
 from gridsample.ops.means import CheckedCall
 from gridsample.ops.points import SamplePoints
@@ -30,10 +31,10 @@ class RegionPoints(SamplePoints):
         super().__init__(points.backend, points.array, points.out)
         self.call, self.region = call, region
 
-    def resolve_options(self, image: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, request: Request) -> Options:
         """Return the checked options for an image in the caller's layout."""
         full_shape = np.broadcast_to(np.zeros((), image.dtype), whole_shape(self.call, image.shape))
-        return super().resolve_options(full_shape, options)
+        return super().resolve_options(full_shape, request)
 
     def gather(
         self, image: Array, options: Options, dtype: Any, result: Array | None = None

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import axis
-from gridsample.definitions.boundaries import BOUNDARIES, Boundary
+from gridsample.definitions.boundaries import BOUNDARIES, Boundary, has_missing, without_missing
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.footprints import Level, levels
 from gridsample.definitions.methods import Mode, find_method
-from gridsample.definitions.options import Options, checked, sampling_options
+from gridsample.definitions.options import Options, checked
+from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
-from gridsample.ops.missing import has_missing, without_missing
 
 Array = np.ndarray[Any, Any]
 Block = tuple[slice, ...]
@@ -126,15 +126,14 @@ def sampling_of(
     """
     # What is dropped under "missing" is dropped under these, one of which goes with the others.
     substitute = "constant" if has_missing(padding_mode) and "constant" in padding_mode else "zeros"
-    sums = {"missing", "min_weight", "return_weight", "return_mask"}
-    options = sampling_options(
+    request = Request(
         mode=mode,
         padding_mode=without_missing(padding_mode, substitute),
         align_corners=align_corners,
-        **{name: value for name, value in keywords.items() if name not in sums},
+        **keywords,
     )
-    check_flag(keywords.get("return_mask", False), "return_mask")
-    options = checked(options, tuple(image), (image[0], *out, len(image) - 2))
+    check_flag(request.return_mask, "return_mask")
+    options = checked(request, tuple(image), (image[0], *out, len(image) - 2))
     spatial = tuple(image[1:-1] if options.channels_last() else image[2:])
     keywords |= {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     return Sampling(spatial, tuple(out), options, float(np.finfo(real).eps), keywords)

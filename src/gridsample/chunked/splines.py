@@ -24,6 +24,7 @@ import numpy as np
 from gridsample.chunked.regions import Intervals, Region, Sampling, merged, sum_type
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import fill_numbers
+from gridsample.definitions.request import as_request
 from gridsample.definitions.splines import decay, extension
 from gridsample.ops.filtering import spline_filter
 
@@ -141,7 +142,7 @@ def fill_of(call: Sampling, image: np.dtype[Any], channels: int, rank: int) -> A
     value = call.keywords.get("fill_value", 0)
     if not np.any(value):
         return 0
-    numbers = fill_numbers(call.options._replace(fill_value=value), True, image, channels)
+    numbers = fill_numbers(value, as_request(call.options), True, image, channels)
     fill = np.array(numbers, sum_type(image, wide=True))
     return np.where(np.isfinite(fill), fill, 0).reshape(-1, *(1,) * rank)
 

@@ -169,13 +169,14 @@ def _resized_bands(
     arguments: argparse.Namespace, hint: LabelHint, page: io.Page, size: tuple[int, ...]
 ) -> Iterator[NDArray[Any]]:
     """Return the rows of a page's new pixels; options are checked now, pixels are read later."""
+    from gridsample.definitions.request import ResizeRequest
     from gridsample.ops.resized_parts import resize_rows
     from gridsample.ops.resizing import plan_resizing
 
-    image, method_options = page.image, (arguments.mode, arguments.align_corners)
-    antialias = resize_antialiases(arguments, image.size, size)
+    image, antialias = page.image, resize_antialiases(arguments, page.image.size, size)
     shape, size = image.array.shape, size[::-1]
-    plan_resizing(shape[:-1], size, None, *method_options, None, antialias)
+    request = ResizeRequest(arguments.mode, arguments.align_corners, antialias=antialias)
+    plan_resizing(shape[:-1], size, None, request)
     _check_labels(arguments.mode, image)
     dtype, alpha = image.array.dtype.newbyteorder("="), sampled_alpha(image, arguments)
     methods = [find_method(name, resizing=True) for name in listed(arguments.mode)]
@@ -201,7 +202,16 @@ def _resized_bands(
         threads, planes = arguments.threads, shape
         if missing is not None and missing.ignore:
             planes = (*shape[:-1], 2 * shape[-1])  # the mask of each channel comes after it
-        result = resize_rows(rows, planes, size, None, *method_options, antialias, threads=threads)
+        result = resize_rows(
+            rows,
+            planes,
+            size,
+            None,
+            arguments.mode,
+            arguments.align_corners,
+            antialias,
+            threads=threads,
+        )
         for band in result:
             if missing is not None:
                 yield missing.mean(band) if missing.ignore else missing.with_number(band)

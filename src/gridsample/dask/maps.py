@@ -75,8 +75,9 @@ def affine_sample(
     image, maps = as_dask(input, "input"), np.asarray(theta)
     shape = check_output(size, 3, 5)
     check_theta(maps.shape, shape)
+    check_map_coords(coords)
     options = {
-        "coords": check_map_coords(coords),
+        "coords": coords,
         "fill_value": fill_value,
         "extrapolate": extrapolate,
         "prefilter": prefilter,

@@ -18,9 +18,11 @@ from gridsample.dask.graphs import (
 from gridsample.definitions.labels import check_labels
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Resizing
+from gridsample.definitions.request import ResizeRequest
+from gridsample.definitions.resizing import check_image
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.resized_parts import resize_block, windows_of
-from gridsample.ops.resizing import Factor, check_image, plan_resizing
+from gridsample.ops.resizing import Factor, plan_resizing
 
 
 def interpolate(
@@ -59,8 +61,8 @@ def interpolate(
     image = as_dask(input, "input")
     check_image(image.shape, 1, threads)
     spatial = image.shape[2:]
-    arguments = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-    resizing = plan_resizing(spatial, *arguments, threads=threads)
+    request = ResizeRequest(mode, align_corners, recompute_scale_factor, antialias, threads=threads)
+    resizing = plan_resizing(spatial, size, scale_factor, request)
     check_labels(resizing.methods[::-1], image.dtype, image.dtype.kind in "biu")
     out_chunks = chunks_for(chunks, resizing.size, image.chunks[2:], image.dtype)
     call = Call(resizing, ChunkLayout.of(image))

@@ -169,3 +169,19 @@ def check_boundaries(names: tuple[str, ...]) -> tuple[str, ...]:
             "fill value 0, or only one of them together with other boundaries"
         )
     return names
+
+
+def has_missing(padding_mode: Any) -> bool:
+    """Whether the boundary of some axis is `MISSING`."""
+    if isinstance(padding_mode, str):
+        return padding_mode == MISSING
+    return isinstance(padding_mode, (tuple, list)) and MISSING in padding_mode
+
+
+def without_missing(padding_mode: Any, substitute: str) -> Any:
+    """Return the boundaries with another name in place of `MISSING`."""
+    if not has_missing(padding_mode):
+        return padding_mode
+    if isinstance(padding_mode, str):
+        return substitute
+    return tuple([substitute if name == MISSING else name for name in padding_mode])

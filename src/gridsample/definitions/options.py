@@ -1,11 +1,11 @@
-"""The options of a call, as one record that is created once, checked, and passed on whole."""
+"""The options of a call after they have been checked, each kind as one record."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,16 +24,11 @@ from gridsample.definitions.dtypes import (
     check_image_type,
     type_name,
 )
-from gridsample.definitions.footprints import (
-    ATTACH,
-    MAX_SAMPLES,
-    Footprint,
-    as_footprint,
-    check_footprint,
-)
+from gridsample.definitions.footprints import Footprint, as_footprint, check_footprint
 from gridsample.definitions.labels import check_label_fill, check_labels, has_labels
 from gridsample.definitions.methods import Method, find_method, per_axis
 from gridsample.definitions.plan import OutputBlock, Plan
+from gridsample.definitions.request import Request, changed, is_default_fill
 from gridsample.definitions.shapes import Shape, channels_last, check_shapes
 from gridsample.definitions.zooming import Zoom
 
@@ -41,45 +36,39 @@ from gridsample.definitions.zooming import Zoom
 LARGEST = {"float16": 65504.0, "bfloat16": (2 - 2**-7) * 2.0**127}
 LARGEST |= dict.fromkeys(["float64", "complex128"], float(np.finfo(np.float64).max))
 
-Record = TypeVar("Record", bound=tuple[Any, ...])
-Result = TypeVar("Result")
-
 
 class Options(NamedTuple):
-    """The options of sampling.
+    """The options of sampling, checked for an image and a grid, as backends receive them.
 
-    `sampling_options` creates the record from the arguments of a public function.  `checked`
-    validates it for arrays of these shapes and returns the record that backends receive.
-    A checked record has one entry per axis, in x, y, z order.
+    `checked` creates the record from a `Request`.  Tuples have an entry per axis, in x, y, z order.
 
     Attributes:
-        mode: the method; a checked record has a tuple of names and methods.
-        padding_mode: the boundary; a checked record has a tuple of names.
+        mode: the methods, or their names.
+        padding_mode: the names of the boundaries.
         align_corners: whether -1 and 1 are the centres of the corner pixels.
         coords: the units of coordinates.
-        fill_value: the value outside under "constant"; a checked record has () for 0, or a tuple
-            with one number, or with one per channel.
+        fill_value: the value outside: () for 0, or a tuple with one number or one per channel.
         extrapolate: True if a position outside the image has taps; otherwise where the image ends,
-            beyond which the fill value is.  A checked record has True or a name in `MARGINS`.
-        prefilter: whether to prefilter the image for splines; in a checked record, whether this
-            image is prefiltered, which is only the case if some axis has a spline.
+            beyond which the fill value is: a name in `MARGINS`.
+        prefilter: whether this image is prefiltered, which is only the case if some axis has a
+            spline.
         channel_axis: 1, or -1 if the caller's channels come last.
         threads: the maximum number of threads; None for the default.
         footprint: how the footprints of output points are sampled; None to sample points.
-        order: the order of the derivative along each axis; only a checked record has it.
+        order: the order of the derivative along each axis.
         block: which part of a larger output the points are; None if they are all of it.
         wide: whether to compute in float64 even if the image and the grid are float32.
         plan: what a backend has computed for arrays of these shapes and types, or None (see
             `Backend.resolve_options`).  It is dropped when a field that it may depend on changes.
     """
 
-    mode: Any = "bilinear"
-    padding_mode: Any = "zeros"
+    mode: tuple[str | Method, ...]
+    padding_mode: tuple[str, ...]
     align_corners: bool = False
-    coords: Any = "normalized"
-    fill_value: Any = 0
+    coords: str = "normalized"
+    fill_value: tuple[Any, ...] = ()
     extrapolate: bool | str = True
-    prefilter: bool = True
+    prefilter: bool = False
     channel_axis: int = 1
     threads: int | None = None
     footprint: Footprint | None = None
@@ -103,21 +92,21 @@ class Options(NamedTuple):
         """The order of the spline of each axis; less than 2 if the axis needs no prefilter."""
         return tuple([find_method(name).prefilter for name in self.mode])
 
-    def has_no_fill(self) -> bool:
-        """Whether the fill value is the usual 0; others may be 0, too, but that is not obvious."""
-        return type(self.fill_value) in (int, float) and not self.fill_value
-
     def linear(self) -> Options:
         """Return a copy without the fill value, so that sampling is linear in the image."""
         return self.changed(fill_value=()) if self.fill_value else self
 
     def extrapolates(self) -> bool:
         """Whether every position has taps."""
-        return bool(self.extrapolate) and not isinstance(self.extrapolate, str)
+        return not isinstance(self.extrapolate, str)
 
     def fills(self) -> bool:
         """Whether dropped taps have the fill value, along some axis."""
         return any([BOUNDARIES[name].filled for name in self.padding_mode])
+
+    def may_fill(self) -> bool:
+        """Whether some dropped tap or point outside has the fill value."""
+        return not self.extrapolates() or self.fills()
 
     def blends(self) -> bool:
         """Whether sums of taps contain the fill value, so that the grid's derivatives do, too."""
@@ -126,42 +115,6 @@ class Options(NamedTuple):
     def raised(self, axis: int) -> Options:
         """Return a copy with the order of the derivative along an axis raised by one."""
         return self.changed(order=tuple([n + (k == axis) for k, n in enumerate(self.order)]))
-
-
-def sampling_options(
-    *,
-    mode: Any = "bilinear",
-    padding_mode: Any = "zeros",
-    align_corners: Any = False,
-    coords: Any = "normalized",
-    fill_value: Any = 0,
-    extrapolate: Any = True,
-    prefilter: Any = True,
-    antialias: Any = False,
-    max_samples: Any = MAX_SAMPLES,
-    footprint: Any = ATTACH,
-    channel_axis: Any = 1,
-    threads: Any = None,
-) -> Options:
-    """Collect the options of a public function in a record; only those of footprints are checked.
-
-    Raises:
-        TypeError: ``antialias`` or ``max_samples`` has the wrong type.
-        ValueError: ``max_samples`` is out of range, or ``footprint`` is unknown.
-    """
-    # In the order of the fields, which takes half the time of keywords.
-    return Options(
-        mode,
-        padding_mode,
-        align_corners,
-        coords,
-        fill_value,
-        extrapolate,
-        prefilter,
-        channel_axis,
-        threads,
-        as_footprint(antialias, max_samples, footprint),
-    )
 
 
 class Averaging(NamedTuple):
@@ -209,77 +162,39 @@ class Resizing(NamedTuple):
     stretched: bool = True
 
 
-def changed(record: Record, **fields: Any) -> Record:
-    """Return a copy of a named tuple with other values in some fields.
-
-    Before torch 2.9, `torch.compile` does not support the method `_replace` of named tuples.
-    """
-    record_type: Any = type(record)
-    values = zip(record_type._fields, record, strict=True)
-    return record_type(*[fields.get(k, value) for k, value in values])  # type: ignore[no-any-return]
-
-
-def hashable(value: Any) -> Any:
-    """Make an option a key of a cache: convert a list to a tuple, and reject unhashable values."""
-    value = tuple(value) if isinstance(value, list) else value
-    try:
-        hash(value)
-    except TypeError:
-        raise TypeError(f"expected a string or a tuple of strings, got {value!r}") from None
-    return value
-
-
-def cache_key(options: Options) -> Options:
-    """Return the options without the fill value, as the key of a cache.
-
-    Raises:
-        TypeError: an option is not hashable and therefore not valid.
-    """
-    if type(options.mode) is type(options.padding_mode) is str:
-        return options if type(options.fill_value) is int else options._replace(fill_value=0)
-    mode, padding_mode = hashable(options.mode), hashable(options.padding_mode)
-    return options._replace(mode=mode, padding_mode=padding_mode, fill_value=0)
-
-
-def call_cached(cached: functools._lru_cache_wrapper[Result], *key: Any) -> Result:
-    """Call a cached function; if the key is not hashable, call it uncached to get its error."""
-    try:
-        return cached(*key)
-    except TypeError:
-        pass
-    return cached.__wrapped__(*key)
-
-
-def checked(options: Options, image: Shape, grid: Shape) -> Options:
+def checked(request: Request, image: Shape, grid: Shape) -> Options:
     """Validate the options for an image and a grid of these shapes, except for the fill value.
 
     Raises:
         TypeError: the type of an option is not accepted.
         ValueError: the shapes do not match, or a name is unknown or ambiguous.
     """
+    footprint = as_footprint(request.antialias, request.max_samples, request.footprint)
     # An image of the wrong rank raises a more specific error below.
-    last = channels_last(options.channel_axis if 3 <= len(image) <= 5 else 1, len(image))
-    check_threads(options.threads)
+    last = channels_last(request.channel_axis if 3 <= len(image) <= 5 else 1, len(image))
+    check_threads(request.threads)
     rank = check_shapes(image, grid, last)
-    mode = per_axis(options.mode, rank, "mode")
+    mode = per_axis(request.mode, rank, "mode")
     splines = [find_method(name).prefilter for name in mode]
-    prefilter = check_flag(options.prefilter, "prefilter")
-    aligned = check_flag(options.align_corners, "align_corners")
-    coords = check_coords(options.coords, rank, grid[1:-1])
+    prefilter = check_flag(request.prefilter, "prefilter")
+    aligned = check_flag(request.align_corners, "align_corners")
+    coords = check_coords(request.coords, rank, grid[1:-1])
+    footprint = check_footprint(footprint, rank, grid)
+    if footprint is not None and request.level is not None:
+        footprint = changed(footprint, level=request.level)
     return Options(
         mode=mode,
-        padding_mode=check_boundaries(per_axis(options.padding_mode, rank, "padding_mode")),
+        padding_mode=check_boundaries(per_axis(request.padding_mode, rank, "padding_mode")),
         align_corners=aligned,
         coords=coords,
-        fill_value=(),
-        extrapolate=find_end(options.extrapolate, coords, aligned) or True,
+        extrapolate=find_end(request.extrapolate, coords, aligned) or True,
         prefilter=prefilter and max(splines) > 1,
         channel_axis=-1 if last else 1,
-        threads=options.threads,
-        footprint=check_footprint(options.footprint, rank, grid),
+        threads=request.threads,
+        footprint=footprint,
         order=(0,) * rank,
-        block=options.block,
-        wide=options.wide,
+        block=request.block,
+        wide=request.wide,
     )
 
 
@@ -324,12 +239,15 @@ def plan_of(
     )
 
 
-def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> tuple[Any, ...]:
-    """Compute the fill value of a checked record: () for 0, one number, or one per channel.
+def fill_numbers(
+    fill_value: Any, request: Request, used: bool, dtype: Any, channels: int
+) -> tuple[Any, ...]:
+    """Compute the fill value of checked options: () for 0, one number, or one per channel.
 
     Args:
-        options: the options as the caller gave them.
-        filled: whether the boundary of some axis uses a fill value.
+        fill_value: the value as the caller gave it.
+        request: the other options as the caller gave them.
+        used: whether a tap or a point outside has it; see `Options.may_fill`.
         dtype: the dtype of the image, for messages; its name contains "complex" if it is complex.
         channels: the number of channels of the image.
 
@@ -338,8 +256,7 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
         ValueError: the value has the wrong shape, is not used, is beyond the dtype's range, or is
             not a label although the image has labels.
     """
-    fill_value: Any = options.fill_value
-    if type(fill_value) in (int, float) and fill_value == 0:
+    if is_default_fill(fill_value):
         return ()
     check_constant(fill_value=fill_value)
     types = (int, float, complex)
@@ -369,13 +286,13 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
         )
     if not any([entry != 0 for entry in entries]):
         return ()
-    if not filled and options.extrapolates():
+    if not used:
         raise ValueError(
             f"fill_value {fill_value!r} has no effect here; accepted with padding_mode 'constant' "
             "or extrapolate=False, got padding_mode "
-            f"{options.padding_mode!r}"
+            f"{request.padding_mode!r}"
         )
-    if has_labels(options.mode):
+    if has_labels(request.mode):
         check_label_fill(entries, dtype)
     check_fill_range(entries, dtype)
     return tuple(entries)

@@ -22,8 +22,9 @@ from gridsample.definitions.checks import as_array, check_constant
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Method, Mode
-from gridsample.definitions.options import Options, checked, plan_of
+from gridsample.definitions.options import checked, plan_of
 from gridsample.definitions.plan import Plan
+from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import AXES, as_whole
 from gridsample.explanation.explanation import Explanation
 from gridsample.explanation.records import AxisSteps, AxisTap, Reader, Tap, corners, read, winner
@@ -95,11 +96,11 @@ def explain(
     rank, real = len(sizes), np.dtype(np.float64)
     votes = has_labels(mode)
     dtype = np.dtype(np.int64) if image is None else as_array(image, "image").dtype
-    options = Options(
+    request = Request(
         mode, padding_mode, align_corners, coords, extrapolate=extrapolate, prefilter=prefilter
     )
     shape, grid = (1, 1, *sizes[::-1]), (1, *(1,) * rank, rank)
-    resolved = checked(options, shape, grid)
+    resolved = checked(request, shape, grid)
     plan = plan_of(shape, dtype if votes else real, grid, real, resolved)
     call = Call(
         plan,

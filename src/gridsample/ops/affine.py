@@ -5,20 +5,65 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.backends import backend_of, overridable
+from gridsample.backends import Backend, backend_of, operation
+from gridsample.backends.base import prepared_call
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options, sampling_options
-from gridsample.definitions.shapes import check_output
+from gridsample.definitions.request import NO_FILL, Request, is_default_fill, sampling_request
+from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
-from gridsample.ops.misuse import check_layout
+from gridsample.ops.misuse import check_layout, has_channels_last, is_photo
 from gridsample.ops.points import SamplePoints
 from gridsample.ops.sampling import sample, sample_vjp, unweighted_sample
 
 
-@overridable(arrays=2)
+def repeat(
+    backend: Backend,
+    request: Request,
+    input: Any,
+    theta: Any,
+    size: Sequence[int],
+    *,
+    fill_value: Any = NO_FILL,
+    weights: Any = None,
+) -> Any:
+    """Compute `affine_sample` by a prepared call; None if there is none.
+
+    ``request`` is `shared`, and the fill value is not in it.
+    """
+    layouts = backend.layouts(input, theta) if weights is None else None
+    if layouts is None:
+        return None
+    check_map_coords(request.coords)
+    shape = check_output(size, 3, 5)
+    check_theta(backend.shape(theta), shape)
+    filled = fill_value is not NO_FILL and not is_default_fill(fill_value)
+    call = prepared_call(backend, request, layouts, shape[2:], filled)
+    if call is None:
+        return None
+    if not call.checked:
+        call.checked = not (has_channels_last(input.shape) or is_photo(input.shape))
+        check_layout(backend, input, backend.shape(input), request.channel_axis != 1)
+    return call.run(input, theta, fill_value=fill_value)
+
+
+def run_affine_sample(
+    request: Request, *, input: Any, theta: Any, size: Sequence[int], weights: Any = None
+) -> Any:
+    """Compute the result of `affine_sample`."""
+    check_map_coords(request.coords)
+    rule = as_rule(request, weights, request.padding_mode)
+    arrays = named_arrays(weights, input=input, theta=theta)
+    backend = backend_of(**arrays)
+    check_dense(input=input)  # a nested tensor has no shape
+    if request.channel_axis == 1 and hasattr(input, "shape"):
+        check_layout(backend, input, backend.shape(input), False)
+    return sample(backend, arrays, request, rule, size=check_output(size, 3, 5))
+
+
+@operation(run_affine_sample, arrays=2, shortcut=repeat)
 def affine_sample(
     input: Any,
     theta: Any,
@@ -85,31 +130,27 @@ def affine_sample(
         array([[[[10.,  0.],
                  [30., 20.]]]])
     """
-    coords = check_map_coords(coords)
-    options = sampling_options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        fill_value=fill_value,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-        antialias=antialias,
-        max_samples=max_samples,
-        footprint=footprint,
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-    rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
-    arrays = named_arrays(weights, input=input, theta=theta)
-    backend = backend_of(**arrays)
-    check_dense(input=input)  # a nested tensor has no shape
-    if channel_axis == 1 and hasattr(input, "shape"):
-        check_layout(backend, input, backend.shape(input), False)
-    return sample(backend, arrays, options, rule, size=check_output(size, 3, 5))
 
 
-@overridable(arrays=3)
+def run_affine_sample_vjp(
+    request: Request,
+    *,
+    size: Sequence[int],
+    need_input: bool,
+    need_theta: bool,
+    need_weights: bool,
+    weights: Any = None,
+    **arrays: Any,
+) -> tuple[Any, ...]:
+    """Compute the result of `affine_sample_vjp`."""
+    check_map_coords(request.coords)
+    flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
+    rule = as_rule(request, weights, request.padding_mode)
+    arrays = named_arrays(weights, **arrays)
+    return sample_vjp(arrays, request, rule, flags, check_output(size, 3, 5))
+
+
+@operation(run_affine_sample_vjp, arrays=3)
 def affine_sample_vjp(
     grad_output: Any,
     input: Any,
@@ -181,25 +222,6 @@ def affine_sample_vjp(
         >>> grad_theta.shape
         (1, 1, 2)
     """
-    coords = check_map_coords(coords)
-    options = sampling_options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        fill_value=fill_value,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-        antialias=antialias,
-        max_samples=max_samples,
-        footprint=footprint,
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-    arrays = named_arrays(weights, grad_output=grad_output, input=input, theta=theta)
-    flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
-    rule = as_rule(missing, weights, min_weight, False, padding_mode)
-    return sample_vjp(arrays, options, rule, flags, check_output(size, 3, 5))
 
 
 def sample_under_maps(input: Any, maps: Any, size: Sequence[int], **options: Any) -> Any:
@@ -212,27 +234,30 @@ def sample_under_maps(input: Any, maps: Any, size: Sequence[int], **options: Any
         input: the image, (N, C, *spatial), or with channels last.
         maps: (N, D, D + 1) or (N, D + 1, D + 1), float32 or float64.
         size: the output's shape, (N, C, *out).
-        options: `Options` except for antialiasing.
+        options: fields of `Request` except for antialiasing.
 
     Returns:
         (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.
     """
-    chosen, out = Options(coords="pixel", **options), tuple(size[2:])
-    backend = backend_of(input=input, maps=maps)
-    shortcut = backend.fast_affine(input, maps, out, chosen)
-    if shortcut is not None:
-        return shortcut
+    fill_value = options.pop("fill_value", 0)
+    backend, known = backend_of(input=input, maps=maps), sampling_request(coords="pixel", **options)
+    if known is not None:
+        filled = not is_default_fill(fill_value)
+        layouts = backend.layouts(input, maps)
+        call = prepared_call(backend, known, layouts, tuple(size[2:]), filled)
+        if call is not None:
+            return call.run(input, maps, fill_value=fill_value)
+    request = Request(coords="pixel", fill_value=fill_value, **options)
     image, matrices = backend.to_device(input=input, maps=maps)
-    points = SamplePoints(backend, matrices, out)
-    samples, resolved = unweighted_sample(points, image, chosen)
+    points = SamplePoints(backend, matrices, tuple(size[2:]))
+    samples, resolved = unweighted_sample(points, image, request)
     return backend.restore(back(backend, samples, resolved.channels_last()), input)
 
 
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def check_map_coords(coords: Any) -> str:
-    """Return the units of coordinates on both sides of a map, or raise an error."""
+def check_map_coords(coords: Any) -> None:
+    """Raise an error for units of coordinates that maps do not have."""
     if coords not in ("normalized", "pixel"):
         raise ValueError(f"coords must be 'normalized' or 'pixel', got {coords!r}")
-    return str(coords)

@@ -118,12 +118,12 @@ def check_upstream(backend: Backend, upstream: Array, image: Array, shape: Shape
     return backend.astype(upstream, backend.promote(upstream.dtype, backend.type("complex64")))
 
 
-def as_grid(backend: Backend, grid: Array, options: Options) -> Array:
+def as_grid(backend: Backend, grid: Array, coords: Any) -> Array:
     """Convert a grid of integers, which may be coordinates in pixels, to floating point.
 
     8- and 16-bit integers become float32, which represents them exactly; others become float64.
     """
-    in_pixels = isinstance(options.coords, str) and options.coords == "pixel"
+    in_pixels = isinstance(coords, str) and coords == "pixel"
     if backend.is_host and not in_pixels:
         return grid  # quickly: every dtype has a name, and plans check it
     is_integer = backend.type_name(grid.dtype, "grid").startswith(("int", "uint"))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, overridable
+from gridsample.backends import Backend, backend_of, operation
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options, sampling_options
+from gridsample.definitions.request import Request
 from gridsample.ops.arrays import back, planes
 from gridsample.ops.points import coefficients_at, points_of
 
 
-@overridable(arrays=2)
+def run_grid_gradient(request: Request, *, input: Any, grid: Any) -> Any:
+    """Compute the result of `grid_gradient`."""
+    return derivatives(backend_of(input=input, grid=grid), input, grid, request, 1)
+
+
+@operation(run_grid_gradient, arrays=2)
 def grid_gradient(
     input: Any,
     grid: Any,
@@ -62,21 +67,14 @@ def grid_gradient(
         >>> gridsample.grid_gradient(image, np.array([[[0.5, 0.5]]]), coords="pixel")
         array([[[[10., 20.]]]])
     """
-    options = sampling_options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        fill_value=fill_value,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-    return derivatives(backend_of(input=input, grid=grid), input, grid, options, 1)
 
 
-@overridable(arrays=2)
+def run_grid_hessian(request: Request, *, input: Any, grid: Any) -> Any:
+    """Compute the result of `grid_hessian`."""
+    return derivatives(backend_of(input=input, grid=grid), input, grid, request, 2)
+
+
+@operation(run_grid_hessian, arrays=2)
 def grid_hessian(
     input: Any,
     grid: Any,
@@ -121,28 +119,16 @@ def grid_hessian(
         ... ).round(12)
         array([[[[[2.]]]]])
     """
-    options = sampling_options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        fill_value=fill_value,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-    return derivatives(backend_of(input=input, grid=grid), input, grid, options, 2)
 
 
 # Over a backend -----------------------------------------------------------------------------------
 
 
-def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degree: int) -> Any:
+def derivatives(backend: Backend, input: Any, grid: Any, request: Request, degree: int) -> Any:
     """Compute all derivatives of one degree along the coordinates, on ``degree`` extra axes."""
     image, array = backend.to_device(input=input, grid=grid)
-    points = points_of(backend, array, options)
-    resolved = points.resolve_options(image, options)
+    points = points_of(backend, array, request.coords)
+    resolved = points.resolve_options(image, request)
     last, rank = resolved.channel_axis == -1, len(resolved.mode)
     if has_labels(resolved.mode):  # which jump, so that the derivatives are those of nearest: 0
         resolved = resolved.changed(mode=without_labels(resolved.mode, "nearest"))

@@ -9,7 +9,6 @@ from gridsample.backends.footprints import Neighbours, measure
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import check_coords
-from gridsample.definitions.options import Options
 from gridsample.definitions.shapes import Shape, check_size
 from gridsample.ops.arrays import Array, as_grid
 
@@ -70,8 +69,7 @@ def footprint(
     """
     backend = backend_of(grid=grid)
     (array,) = backend.to_device(grid=grid)
-    options = Options(coords=coords)
-    points = as_grid(backend, array, options)
+    points = as_grid(backend, array, coords)
     shape = backend.shape(points)
     spatial = check_size(size, shape)
     check_coords(coords, len(spatial), shape[1:-1])

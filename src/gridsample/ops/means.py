@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends.base import Gradients, Needed
-from gridsample.definitions.boundaries import BOUNDARIES, MISSING
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING, without_missing
 from gridsample.definitions.methods import find_method, per_axis
 from gridsample.definitions.options import Averaging, Options, fill_numbers
+from gridsample.definitions.request import Request
 from gridsample.ops.arrays import (
     Array,
     as_type_of,
@@ -36,7 +37,6 @@ from gridsample.ops.missing import (
     check_weights,
     has_no_nan,
     masked_planes,
-    without_missing,
 )
 from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at
 from gridsample.ops.quotients import (
@@ -69,7 +69,7 @@ class CheckedCall(NamedTuple):
     points: SamplePoints
     image: Array
     weights: Array | None
-    requested: Options
+    requested: Request
     rule: Rule
     options: Options
     ignore: bool
@@ -90,13 +90,13 @@ class CheckedCall(NamedTuple):
         return not self.ignore and self.weights is None and self.rule.missing is None
 
 
-def is_default(options: Options, rule: Rule) -> bool:
-    """Whether the options are those of plain sampling without a fill value."""
-    return rule.missing is None and type(options.fill_value) is int and not options.fill_value
+def is_default(request: Request, rule: Rule) -> bool:
+    """Whether a request is for plain sampling without a fill value."""
+    return rule.missing is None and type(request.fill_value) is int and not request.fill_value
 
 
 def check_call(
-    points: SamplePoints, image: Array, weights: Array | None, options: Options, rule: Rule
+    points: SamplePoints, image: Array, weights: Array | None, request: Request, rule: Rule
 ) -> CheckedCall:
     """Check the options of a call of sampling with a rule.
 
@@ -104,7 +104,7 @@ def check_call(
         points: the points.
         image: the image in the caller's layout.
         weights: the weights in the caller's layout, or None.
-        options: the options as the caller gave them.
+        request: the options as the caller gave them.
         rule: the rule.
 
     Raises:
@@ -112,18 +112,18 @@ def check_call(
         ValueError: an option is not valid, or does not go with the rule.
     """
     backend = points.backend
-    known_options = options
-    if not is_default(options, rule):
-        padding_mode = without_missing(options.padding_mode, "border")
-        known_options = options.changed(padding_mode=padding_mode, fill_value=0)
-    resolved = points.resolve_options(image, known_options)
+    known = request
+    if not is_default(request, rule):
+        padding_mode = without_missing(request.padding_mode, "border")
+        known = request.changed(padding_mode=padding_mode, fill_value=0)
+    resolved = points.resolve_options(image, known)
     last = resolved.channels_last()
     fill: Sequence[Any] = ()
     real = is_differentiable(backend, image)
-    if not is_default(options, rule):
+    if not is_default(request, rule):
         channels = backend.shape(image)[-1 if last else 1]
-        fill = fill_numbers(options, True, image.dtype, channels)
-    filled = not resolved.extrapolates() or resolved.fills()
+        fill = fill_numbers(request.fill_value, request, True, image.dtype, channels)
+    filled = resolved.may_fill()
     ignore = rule.ignore and real
     if ignore or rule.weights is not None or rule.missing is not None:
         check_rule(
@@ -136,7 +136,7 @@ def check_call(
         check_weights(backend, weights, shape, max(shape[0], items), last)
         weights = planes(backend, weights, last)
     return CheckedCall(
-        points, image, weights, options, rule, resolved, ignore, fill, filled, missing_value
+        points, image, weights, request, rule, resolved, ignore, fill, filled, missing_value
     )
 
 
@@ -166,7 +166,7 @@ def unweighted_options(call: CheckedCall) -> Options:
 
 
 def sample(
-    points: SamplePoints, image: Array, weights: Array | None, options: Options, rule: Rule
+    points: SamplePoints, image: Array, weights: Array | None, request: Request, rule: Rule
 ) -> tuple[Array, Array | None, Options]:
     """Sample an image with a rule; the arguments are those of `check_call`.
 
@@ -174,7 +174,7 @@ def sample(
         The result (N, C, *out) in the image's dtype; the sum of weights, (N, C, *out), if the rule
         asks for it, else None; and the checked options of plain sampling.
     """
-    call, backend = check_call(points, image, weights, options, rule), points.backend
+    call, backend = check_call(points, image, weights, request, rule), points.backend
     averages = average(call)
     if averages is not None:
         return *averages, call.options
@@ -280,16 +280,17 @@ def average_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradients
 
 def weight_of_all_taps(call: CheckedCall) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
-    points, options, backend = call.points, call.options, call.points.backend
+    points, backend = call.points, call.points.backend
     # Zeros beside the image, as of "dst1", are known as well.
     zeros = {b.name: "border" for b in BOUNDARIES.values() if b.may_drop and not b.drops}
-    names = tuple([(KNOWN | EVEN | zeros).get(name, name) for name in options.padding_mode])
-    options = options.changed(padding_mode=names, fill_value=0, prefilter=False)
-    if options.fills() or not options.extrapolates():
-        options = options.changed(fill_value=1)
+    names = [(KNOWN | EVEN | zeros).get(name, name) for name in call.options.padding_mode]
+    used = call.options.changed(padding_mode=tuple(names)).may_fill()
+    request = call.requested.changed(
+        padding_mode=tuple(names), fill_value=int(used), prefilter=False
+    )
     real = sum_type(backend, call.image, points.array)
     ones = backend.full((1, 1, *call.pixels().shape[2:]), 1, real, call.image)
-    options = points.resolve_options(back(backend, ones, call.last()), options)
+    options = points.resolve_options(back(backend, ones, call.last()), request)
     return points.gather(ones, options, real)
 
 
@@ -301,7 +302,7 @@ def sample_vjp(
     upstream: Array,
     image: Array,
     weights: Array | None,
-    options: Options,
+    request: Request,
     rule: Rule,
     needed: Needed,
 ) -> Gradients:
@@ -310,7 +311,7 @@ def sample_vjp(
     Returns:
         The needed gradients of the image, the points and the weights, in the caller's layout.
     """
-    call, backend = check_call(points, image, weights, options, rule), points.backend
+    call, backend = check_call(points, image, weights, request, rule), points.backend
     last = call.last()
     shape = out_shape(backend.shape(image), points.shape(), last)
     upstream = planes(backend, check_upstream(backend, upstream, image, shape), last)

@@ -19,10 +19,11 @@ import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.backends.rounding import as_integers
-from gridsample.definitions.boundaries import BOUNDARIES, MISSING
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING, has_missing
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.links import about, unknown_name
 from gridsample.definitions.methods import Method
+from gridsample.definitions.request import Request, ResizeRequest
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import Array, is_differentiable, sum_type
 
@@ -57,15 +58,17 @@ class Rule(NamedTuple):
 
 
 def as_rule(
-    missing: Any, weights: Any, min_weight: Any, return_weight: Any, padding_mode: Any = "zeros"
+    request: Request | ResizeRequest, weights: Any, padding_mode: Any = "zeros"
 ) -> Rule | None:
-    """Check the options; None if every pixel counts as it is and no weight is returned.
+    """Return the rule of a request; None if every pixel counts as it is and no weight is returned.
 
     Raises:
         TypeError: an option has the wrong type.
         ValueError: a name is unknown, or ``min_weight`` is out of range or has no effect.
     """
-    is_default = missing is RULES[0] and weights is None and return_weight is False
+    missing: Any = request.missing
+    min_weight: Any = request.min_weight
+    is_default = missing is RULES[0] and weights is None and request.return_weight is False
     named = type(padding_mode) is str and padding_mode != MISSING
     if is_default and named and type(min_weight) is float and min_weight == 0:
         return None  # quickly
@@ -78,7 +81,7 @@ def as_rule(
     if not 0 <= min_weight < 1:
         raise ValueError(f"min_weight must be at least 0 and below 1, got {min_weight!r}")
     outside = padding_mode if has_missing(padding_mode) else None
-    weighted = check_flag(return_weight, "return_weight")
+    weighted = check_flag(request.return_weight, "return_weight")
     rule = Rule(missing == "ignore", weights, float(min_weight), weighted, outside)
     if rule.min_weight and not rule.counts():
         raise ValueError(
@@ -86,22 +89,6 @@ def as_rule(
             f"weights, or padding_mode {MISSING!r}"
         )
     return rule if rule.counts() or rule.weighted else None
-
-
-def has_missing(padding_mode: Any) -> bool:
-    """Whether the boundary of some axis is `MISSING`."""
-    if isinstance(padding_mode, str):
-        return padding_mode == MISSING
-    return isinstance(padding_mode, (tuple, list)) and MISSING in padding_mode
-
-
-def without_missing(padding_mode: Any, substitute: str) -> Any:
-    """Return the boundaries with another name in place of `MISSING`."""
-    if not has_missing(padding_mode):
-        return padding_mode
-    if isinstance(padding_mode, str):
-        return substitute
-    return tuple([substitute if name == MISSING else name for name in padding_mode])
 
 
 # The image as planes of m v and m -----------------------------------------------------------------

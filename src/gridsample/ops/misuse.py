@@ -11,8 +11,9 @@ import numpy as np
 
 from gridsample.backends import Backend, is_traced
 from gridsample.definitions.links import about
-from gridsample.definitions.options import Options
-from gridsample.definitions.shapes import Shape
+from gridsample.definitions.methods import listed
+from gridsample.definitions.request import Request
+from gridsample.definitions.shapes import Shape, channels_last
 
 # The image is from -1 to 1.  A grid whose points are further from it is in other units.
 FAR = 11.0
@@ -46,7 +47,7 @@ class MisuseWarning(UserWarning):
     """
 
 
-def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> bool:
+def check_use(backend: Backend, image: Any, grid: Any, request: Request) -> bool:
     """Warn about arguments of `grid_sample` that are probably a mistake.
 
     Arrays of NumPy are looked at in every call; a look at a tensor takes a tenth of a small call,
@@ -57,14 +58,14 @@ def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> bool
         if type(grid) is not np.ndarray:
             if is_traced():
                 return False
-            looks = LOOKS.get((image.shape, grid.shape, options.channel_axis), 0)
+            looks = LOOKS.get((image.shape, grid.shape, request.channel_axis), 0)
             if looks >= MAX_LOOKS:
                 return True
             values = backend.host_view(grid)
-        if values is not None and options.coords == "normalized":
+        if values is not None and request.coords == "normalized":
             # In a grid in pixels, the last point is far outside, and so is one in the middle.
             is_far = abs(values.item(-1)) > FAR or abs(values.item(values.size // 3)) > FAR
-        key = image.shape, grid.shape, options.channel_axis
+        key = image.shape, grid.shape, request.channel_axis
         if not is_far and key in LOOKS:
             if values is not grid:
                 LOOKS[key] += 1
@@ -75,29 +76,29 @@ def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> bool
     level = user_level()
     if not level or not backend.is_concrete(image, grid):
         return False
-    if not warned(tuple(image.shape), tuple(grid.shape), values, options, level) and not is_far:
+    if not warned(tuple(image.shape), tuple(grid.shape), values, request, level) and not is_far:
         if len(LOOKS) >= 4096:
             LOOKS.clear()
         LOOKS[key] = 1
     return False
 
 
-def warned(image: Shape, grid: Shape, values: Any, options: Options, level: int) -> bool:
+def warned(image: Shape, grid: Shape, values: Any, request: Request, level: int) -> bool:
     """Warn about each suspicious argument; return whether there was any."""
     # Other shapes are an error.
     if not 3 <= len(image) <= 5 or len(grid) < 2 or grid[-1] != len(image) - 2:
         return False
-    last = options.channel_axis in (-1, len(image) - 1)
+    last = channels_last(request.channel_axis, len(image))
     spatial = image[1:-1] if last else image[2:]
     messages = []
     if not last and has_channels_last(image):
         messages.append(layout_message(image))
-    if options.coords == "normalized" and lacks_batch(image, grid, spatial, values):
+    if request.coords == "normalized" and lacks_batch(image, grid, spatial, values):
         messages.append(
             f"grid has shape {grid}, which is read as N = {grid[0]} lists of points for one image; "
             "if it is a single grid, pass grid[None]"
         )
-    if options.coords == "normalized" and not repeats(options) and is_far_away(values):
+    if request.coords == "normalized" and not repeats(request) and is_far_away(values):
         messages.append(
             "most points of the grid are more than 10 units away from the image, which is from -1 "
             f'to 1; if they are in pixels, pass coords="pixel"{about("coords")}'
@@ -151,9 +152,9 @@ def layout_message(image: Shape) -> str:
     )
 
 
-def repeats(options: Options) -> bool:
+def repeats(request: Request) -> bool:
     """Whether the image is periodic along some axis, so that far points are meant."""
-    return "wrap" in options.padding_mode
+    return "wrap" in listed(request.padding_mode)
 
 
 def lacks_batch(image: Shape, grid: Shape, spatial: Shape, values: Any) -> bool:

@@ -9,6 +9,7 @@ from gridsample.backends.maps import through_grid
 from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
+from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape, check_theta
 from gridsample.ops.arrays import Array, as_grid, coefficient_type, filtered
 
@@ -37,14 +38,14 @@ class SamplePoints:
         shape = self.backend.shape(self.array)
         return shape if self.out is None else (shape[0], *self.out, shape[2] - 1)
 
-    def resolve_options(self, image: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, request: Request) -> Options:
         """Return the checked options for an image in the caller's layout."""
         if self.out is None:
-            return self.backend.resolve_options(image, self.array, options)
+            return self.backend.resolve_options(image, self.array, request)
         backend, maps = self.backend, self.array
         dtype = backend.type(backend.type_name(maps.dtype, "theta"))
         grid = backend.full(self.shape(), 0, dtype, maps)  # takes no memory
-        return backend.resolve_options(image, grid, options)
+        return backend.resolve_options(image, grid, request)
 
     def gather(
         self, image: Array, options: Options, dtype: Any, result: Array | None = None
@@ -76,7 +77,7 @@ class SamplePoints:
 
 
 def points_of(
-    backend: Backend, array: Array, options: Options, size: Shape | None = None
+    backend: Backend, array: Array, coords: Any, size: Shape | None = None
 ) -> SamplePoints:
     """Return the points of a grid or, if there is a size (N, C, *out), of affine maps to it.
 
@@ -85,7 +86,7 @@ def points_of(
         ValueError: maps do not match the size.
     """
     if size is None:
-        return SamplePoints(backend, as_grid(backend, array, options))
+        return SamplePoints(backend, as_grid(backend, array, coords))
     check_theta(backend.shape(array), size)
     if backend.type_name(array.dtype, "theta") not in GRID_TYPES:
         raise TypeError(

@@ -25,6 +25,7 @@ from gridsample.backends.rounding import numbers
 from gridsample.definitions.boundaries import BOUNDARIES, MISSING
 from gridsample.definitions.methods import per_axis
 from gridsample.definitions.options import Options
+from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import Array, back
 from gridsample.ops.missing import Planes, Rule, stacked
@@ -73,7 +74,7 @@ class Terms(NamedTuple):
 def terms_of(
     points: SamplePoints,
     parts: Planes,
-    options: Options,
+    request: Request,
     rule: Rule,
     fill: Sequence[Any],
     last: bool,
@@ -85,7 +86,7 @@ def terms_of(
     Args:
         points: the points.
         parts: both images.
-        options: the options as the caller gave them.
+        request: the options as the caller gave them.
         rule: the rule.
         fill: the fill value: one number, one per channel, or empty for 0.
         last: whether the caller's channels come last.
@@ -94,23 +95,24 @@ def terms_of(
     stacked_planes, channels = stacked(backend, parts), parts.values.shape[1]
     masks = parts.mask.shape[1]
     boundaries = per_axis(
-        options.padding_mode if rule.missing is None else rule.missing,
+        request.padding_mode if rule.missing is None else rule.missing,
         len(stacked_planes.shape) - 2,
         "padding_mode",
     )
     known_names = [name for name in boundaries if name != MISSING]
     dropping = {*boundaries} - {name for name in known_names if not BOUNDARIES[name].drops}
+    extrapolates = bool(request.extrapolate) and not isinstance(request.extrapolate, str)
     blends = any([BOUNDARIES[name].filled for name in known_names])
-    used = bool(fill) and (blends or not (options.extrapolates() or MISSING in dropping))
+    used = bool(fill) and (blends or not (extrapolates or MISSING in dropping))
     fills = list(fill) * (channels if len(fill) == 1 else 1) if used else [0] * channels
 
     def term(image: Array, fills: Sequence[Any] = (), **names: str) -> Term:
-        term_options = options.changed(
+        term_request = request.changed(
             padding_mode=tuple([names.get(name, name) for name in boundaries]),
             fill_value=list(fills) if any([fill != 0 for fill in fills]) else 0,
             prefilter=False,
         )
-        return Term(image, points.resolve_options(back(backend, image, last), term_options))
+        return Term(image, points.resolve_options(back(backend, image, last), term_request))
 
     if MISSING in dropping:
         share, signed_share = list[Term](), list[Term]()
@@ -127,7 +129,7 @@ def terms_of(
         mask = backend.xp.real(stacked_planes[:, channels:])
         sums = [term(stacked_planes[:, :channels], **DROPPED), term(mask, **DROPPED, **EVEN)]
         return Terms(sums, share, signed_share, fills)
-    known = [1] * masks if dropping or not options.extrapolates() else []
+    known = [1] * masks if dropping or not extrapolates else []
     # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
     # outside where weights do not.  And where it is not known whether any pixel is missing, values
     # are sampled exactly as if none were, so that they get the same bits.

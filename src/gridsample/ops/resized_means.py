@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridsample.backends.base import Backend, Gradients, Needed
-from gridsample.definitions.options import Resizing, changed
+from gridsample.definitions.options import Resizing
+from gridsample.definitions.request import changed
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import Array, as_type_of, exact_type, is_differentiable, planes, sum_type
 from gridsample.ops.missing import (

@@ -17,7 +17,9 @@ from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Resizing
-from gridsample.ops.resizing import Factor, check_image, plan_resizing
+from gridsample.definitions.request import ResizeRequest
+from gridsample.definitions.resizing import check_image
+from gridsample.ops.resizing import Factor, plan_resizing
 
 Array = np.ndarray[Any, Any]
 
@@ -68,9 +70,8 @@ def resize_rows(
     """
     check_image((1, *shape), -1, threads)
     spatial = tuple(shape[:-1])
-    resizing = plan_resizing(
-        spatial, size, scale_factor, mode, align_corners, None, antialias, threads=threads
-    )
+    request = ResizeRequest(mode, align_corners, antialias=antialias, threads=threads)
+    resizing = plan_resizing(spatial, size, scale_factor, request)
     check_extent("a row of the result", (*resizing.size[1:], shape[-1]), 16)
     leading, *others = tables.axes_of(spatial, resizing)
     maps = [tables.axis_map(axis) for axis in others]

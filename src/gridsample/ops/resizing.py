@@ -8,279 +8,118 @@ operation with the transposed matrices.
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gridsample.backends import backend_of, is_traced, overridable
-from gridsample.definitions import tables
-from gridsample.definitions.checks import check_flag, check_threads
+from gridsample.backends import Backend, backend_of, is_traced, operation
+from gridsample.backends.base import PreparedCall, prepared_call
+from gridsample.definitions.checks import check_flag
 from gridsample.definitions.labels import check_labels, refuse_labels
-from gridsample.definitions.links import unknown_name
-from gridsample.definitions.methods import METHODS, Method, Mode, find_method, per_axis
-from gridsample.definitions.options import Resizing, call_cached, changed
-from gridsample.definitions.shapes import Shape, as_whole, channels_last, image_hint
+from gridsample.definitions.methods import Mode
+from gridsample.definitions.options import Resizing
+from gridsample.definitions.request import ResizeRequest, changed, shared
+from gridsample.definitions.resizing import (
+    Sizes,
+    check_image,
+    check_scales,
+    check_size,
+    checked_resizing,
+)
 from gridsample.ops import resized_means
-from gridsample.ops.arrays import back, is_differentiable, planes
+from gridsample.ops.arrays import back, is_differentiable, named_arrays, planes
 from gridsample.ops.missing import as_rule
 from gridsample.ops.misuse import check_layout, has_channels_last, is_photo
 
 Factor = float | Sequence[float]
 
-# When integers are rounded: once, at the end; or after each axis, like Pillow or like PyTorch.
-ROUNDINGS = ("exact", "pillow", "torch")
-
-
-# Arguments ----------------------------------------------------------------------------------------
-
-
-def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[Method, ...]:
-    """Return the method of each axis in the array's order."""
-    methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")[::-1]]
-    for method in methods:
-        if antialias and not method.stretches:
-            raise ValueError(
-                "antialias requires weights that depend only on the distance from the position and "
-                f"sum to one, but those of mode {method.name!r} do not; accepted: "
-                "antialias=False, or one of "
-                + ", ".join(repr(name) for name, method in METHODS.items() if method.stretches)
-            )
-    return tuple(methods)
-
-
-def numbers_per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
-    """Expand a number to one per axis; several are returned if there is one per axis."""
-    if not isinstance(value, (tuple, list)):
-        return (value,) * rank
-    if len(value) != rank:
-        axes = ", ".join(("depth", "height", "width")[-rank:])
-        raise ValueError(
-            f"{name} needs one number for all spatial axes of the input, or one for each: "
-            f"({axes}{',' * (rank == 1)}), got {len(value)}: {tuple(value)}"
-            + ("; an image without a batch axis is given as input[None]" * (len(value) > rank))
-        )
-    return tuple(value)
-
-
-def check_size(size: Any, rank: int) -> tuple[int, ...]:
-    """Return the output's spatial shape, or raise an error if it is not valid."""
-    try:
-        return tuple([as_whole(n) for n in numbers_per_axis(size, rank, "size")])
-    except TypeError:
-        raise TypeError(f"size must be an integer, or one for each axis, got {size!r}") from None
-
-
-def check_scales(scale_factor: Any, rank: int) -> tuple[float, ...]:
-    """Return the scale factor of each axis, or raise an error if they are not valid."""
-    scales = numbers_per_axis(scale_factor, rank, "scale_factor")
-    for scale in scales:
-        symbolic = type(scale).__name__ in ("SymInt", "SymFloat")
-        if isinstance(scale, bool) or not (isinstance(scale, (int, float, np.number)) or symbolic):
-            raise TypeError(
-                f"scale_factor must be a number, or one for each axis, got {scale_factor!r}"
-            )
-        if not (math.isfinite(scale) and scale > 0):
-            raise ValueError(f"scale_factor must be positive and finite, got {scale_factor!r}")
-    return tuple([float(scale) for scale in scales])
+# The types of sizes and factors that prepared calls are found by.
+NUMBERS = {int, float, np.int64, np.float64, type(None)}
 
 
 def plan_resizing(
     spatial: Sequence[int],
     size: Any,
     scale_factor: Any,
-    mode: Mode,
-    align_corners: bool | None,
-    recompute_scale_factor: bool | None,
-    antialias: bool,
-    *,
-    rounding: str = "exact",
-    channel_axis: int = 1,
-    threads: int | None = None,
+    request: ResizeRequest,
+    last: bool = False,
 ) -> Resizing:
-    """Validate a call, by PyTorch's rules; ``spatial`` is the image's shape."""
+    """Validate a call for an image of a spatial shape; see `checked_resizing`."""
     rank = len(spatial)
     outputs = None if size is None else check_size(size, rank)
     scales = None if scale_factor is None else check_scales(scale_factor, rank)
-    key = (
-        tuple(spatial),
-        outputs,
-        scales,
-        mode,
-        align_corners,
-        recompute_scale_factor,
-        antialias,
-        rounding,
-        channel_axis,
-        threads,
-    )
     # In a trace, sizes may be tensors or symbols, and compilers see through no cache.
-    if is_traced() or not all([type(n) is int for n in spatial]):
-        return checked_resizing.__wrapped__(*key)
-    return call_cached(checked_resizing, *key)
+    known = None if is_traced() or not all([type(n) is int for n in spatial]) else shared(request)
+    check = checked_resizing if known is None else kept_resizing
+    return check(tuple(spatial), outputs, scales, known or request, last)
 
 
-@functools.lru_cache(maxsize=1024, typed=True)
-def checked_resizing(
-    spatial: Shape,
-    size: Shape | None,
-    scale_factor: tuple[float, ...] | None,
-    mode: Mode,
-    align_corners: bool | None,
-    recompute_scale_factor: bool | None,
-    antialias: bool,
-    rounding: str,
-    channel_axis: int,
-    threads: int | None,
-) -> Resizing:
-    """Validate a call with valid sizes and scales; see `plan_resizing`."""
-    rank = len(spatial)
-    smooths = check_flag(antialias, "antialias")
-    methods = find_methods(mode, rank, smooths)
-    if align_corners is not None and not any(tables.aligns(method) for method in methods):
-        raise ValueError(
-            f"align_corners has no meaning for mode {mode!r}; leave it out (None), or choose one "
-            f"of {', '.join(repr(name) for name in METHODS if tables.aligns(METHODS[name]))}"
-        )
-    recompute = check_flag(recompute_scale_factor, "recompute_scale_factor")
-    if (size is None) == (scale_factor is None):
-        raise ValueError(
-            f"give either size or scale_factor, got size={size!r} and scale_factor={scale_factor!r}"
-        )
-    if size is not None:
-        if recompute:
-            raise ValueError(f"recompute_scale_factor has no meaning with a size, got size={size}")
-        outputs, scales = size, (0.0,) * rank
-    else:
-        assert scale_factor is not None
-        scales = scale_factor
-        outputs = tuple([math.floor(n * s) for n, s in zip(spatial, scales, strict=True)])
-        if recompute:
-            scales = (0.0,) * rank
-    for name, sizes in (("input", spatial), ("output", outputs)):
-        if any(n < 1 for n in sizes):
-            scaled = name == "output" and size is None
-            raise ValueError(
-                f"{name} must have at least one pixel along each spatial axis, got {sizes}"
-                + (f" from scale_factor={scale_factor!r}" if scaled else "")
-            )
-    return Resizing(
-        size=outputs,
-        methods=methods,
-        align_corners=check_flag(align_corners, "align_corners"),
-        antialias=smooths,
-        scales=scales,
-        rounding=check_rounding(rounding),
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-
-
-def check_rounding(rounding: Any) -> str:
-    """Return ``rounding``, or raise an error if it is not a known name."""
-    if not isinstance(rounding, str):
-        raise TypeError(
-            f"rounding must be one of {', '.join(map(repr, ROUNDINGS))}, got {rounding!r}"
-        )
-    if rounding not in ROUNDINGS:
-        raise unknown_name("rounding", rounding, ROUNDINGS)
-    return rounding
-
-
-def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) -> bool:
-    """Return whether channels come last, or raise an error if the shape is not that of an image."""
-    check_threads(threads)
-    if not 3 <= len(shape) <= 5:
-        raise ValueError(
-            "input must have 3 to 5 dimensions, (N, C, *spatial) with 1 to 3 spatial axes, "
-            f"got {len(shape)} in shape {tuple(shape)}{image_hint(tuple(shape), (2,))}"
-        )
-    return channels_last(channel_axis, len(shape))
-
-
-# Prepared calls -----------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=512, typed=True)
-def prepared(
-    backend: Any,
-    layout: Any,
-    types: Any,
-    size: Any,
-    scale_factor: Any,
-    mode: Mode,
-    align_corners: bool | None,
-    recompute_scale_factor: bool | None,
-    antialias: bool,
-    rounding: str,
-    threads: int | None,
-) -> Callable[[Any], Any] | None:
-    """Prepare a call for images of a layout; None if it is not done by one run of a kernel.
-
-    ``types`` are those of the numbers in size and scale_factor, because 2.0 equals 2.
-    """
-    shape = layout[0]
-    check_image(shape, 1, threads)
-    if has_channels_last(shape) or is_photo(shape):  # `check_layout` warns about each call
-        return None
-    resizing = plan_resizing(
-        shape[2:],
-        size,
-        scale_factor,
-        mode,
-        align_corners,
-        recompute_scale_factor,
-        antialias,
-        rounding=rounding,
-        threads=threads,
-    )
-    call: Callable[[Any], Any] | None = backend.prepare_resize(layout, resizing)
-    return call
+kept_resizing = functools.lru_cache(maxsize=1024)(checked_resizing)
 
 
 def repeat(
-    backend: Any,
+    backend: Backend,
+    request: ResizeRequest,
     input: Any,
     size: Any = None,
     scale_factor: Any = None,
-    mode: Mode = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
     *,
-    rounding: str = "exact",
-    channel_axis: int = 1,
-    threads: int | None = None,
-    **others: Any,
+    weights: Any = None,
 ) -> Any:
-    """Compute a plain `interpolate` by a prepared call; None if there is none.
-
-    A call is plain if all pixels count, so that it has no other options, and channels come first.
-    """
-    plain = not others and type(channel_axis) is int and channel_axis == 1
-    layout = backend.layout(input) if plain else None
-    if layout is None:
+    """Compute `interpolate` by a prepared call; None if there is none.  ``request`` is `shared`."""
+    call = None
+    if weights is None:
+        call = prepared_resizing(backend, request, input, size, scale_factor)
+    if call is None:
         return None
-    types = tuple([type(n) for n in (*many(size), *many(scale_factor))])
+    if not call.checked:
+        call.checked = not (has_channels_last(input.shape) or is_photo(input.shape))
+        check_layout(backend, input, backend.shape(input), False)
+    return call.run(input)
+
+
+def prepared_resizing(
+    backend: Backend, request: ResizeRequest, input: Any, size: Any, scale_factor: Any
+) -> PreparedCall | None:
+    """Return the prepared call of `interpolate` for an image, or None; ``request`` is `shared`."""
     size = tuple(size) if type(size) is list else size
-    options = mode, align_corners, recompute_scale_factor, antialias, rounding, threads
-    try:
-        call = prepared(backend, layout, types, size, scale_factor, *options)
-    except TypeError:  # an option is a list, or wrong
+    scale_factor = tuple(scale_factor) if type(scale_factor) is list else scale_factor
+    sizes = size if type(size) is tuple else (size,)
+    factors = scale_factor if type(scale_factor) is tuple else (scale_factor,)
+    types = tuple(map(type, (*sizes, *factors)))
+    if not NUMBERS.issuperset(types):
         return None
-    return None if call is None else call(input)
+    layouts = backend.layouts(input)
+    return prepared_call(backend, request, layouts, Sizes(size, scale_factor, types))
 
 
-def many(numbers: Any) -> Sequence[Any]:
-    """The entries of a tuple or a list, and none of a number."""
-    return numbers if isinstance(numbers, (tuple, list)) else ()
+def run_interpolate(
+    request: ResizeRequest, *, input: Any, size: Any, scale_factor: Any, weights: Any = None
+) -> Any:
+    """Compute the result of `interpolate`."""
+    rule = as_rule(request, weights)
+    arrays = named_arrays(weights, input=input)
+    backend = backend_of(**arrays)
+    image, *others = backend.asarrays(**arrays)
+    shape = backend.shape(image)
+    last = check_image(shape, request.channel_axis, request.threads)
+    check_layout(backend, image, shape, last)
+    pixels = planes(backend, image, last)
+    resizing = plan_resizing(pixels.shape[2:], size, scale_factor, request, last)
+    name = backend.type_name(image.dtype)
+    integer = name == "bool" or name.startswith(("int", "uint"))
+    check_labels(resizing.methods[::-1], image.dtype, integer)
+    if rule is None:
+        return backend.restore(back(backend, backend.resize(pixels, resizing, False), last), input)
+    means = resized_means.resize(backend, image, others[0] if others else None, resizing, rule)
+    results = [
+        backend.restore(back(backend, array, last), input) for array in means if array is not None
+    ]
+    return tuple(results) if rule.weighted else results[0]
 
 
-# The public functions -----------------------------------------------------------------------------
-
-
-@overridable(arrays=1, shortcut=repeat)
+@operation(run_interpolate, arrays=1, record=ResizeRequest, shortcut=repeat)
 def interpolate(
     input: Any,
     size: int | Sequence[int] | None = None,
@@ -407,39 +246,54 @@ def interpolate(
         >>> gridsample.interpolate(image, size=(1, 2), mode="area", missing="ignore")
         array([[[[8., 8.]]]])
     """
-    rule = as_rule(missing, weights, min_weight, return_weight)
-    arrays = {"input": input} if weights is None else {"input": input, "weights": weights}
+
+
+def run_interpolate_vjp(
+    request: ResizeRequest,
+    *,
+    grad_output: Any,
+    input: Any,
+    size: Any,
+    scale_factor: Any,
+    weights: Any,
+    need_input: bool,
+    need_weights: bool,
+) -> Any:
+    """Compute the result of `interpolate_vjp`."""
+    refuse_labels(request.mode, "labels have no gradient")
+    rule = as_rule(request, weights)
+    needed = check_flag(need_input, "need_input"), check_flag(need_weights, "need_weights")
+    arrays = named_arrays(weights, input=input, grad_output=grad_output)
     backend = backend_of(**arrays)
-    image, *others = backend.asarrays(**arrays)
-    shape = backend.shape(image)
-    last = check_image(shape, channel_axis, threads)
-    check_layout(backend, image, shape, last)
-    pixels = planes(backend, image, last)
-    resizing = plan_resizing(
-        pixels.shape[2:],
-        size,
-        scale_factor,
-        mode,
-        align_corners,
-        recompute_scale_factor,
-        antialias,
-        rounding=rounding,
-        channel_axis=-1 if last else 1,
-        threads=threads,
-    )
-    name = backend.type_name(image.dtype)
-    integer = name == "bool" or name.startswith(("int", "uint"))
-    check_labels(resizing.methods[::-1], image.dtype, integer)
+    image, values, *others = backend.asarrays(**arrays)
+    for name, array in (("input", image), ("grad_output", values)):
+        if not is_differentiable(backend, array):
+            raise TypeError(f"{name} has dtype {array.dtype}, which has no gradient")
+    names = [backend.type_name(array.dtype) for array in (image, values)]
+    if [name.startswith("complex") for name in names] == [False, True]:
+        raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")
+    last = check_image(backend.shape(image), request.channel_axis, request.threads)
+    check_image(backend.shape(values), request.channel_axis, request.threads)
+    pixels, values = planes(backend, image, last), planes(backend, values, last)
+    resizing = plan_resizing(pixels.shape[2:], size, scale_factor, request, last)
+    check_upstream(values.shape, pixels.shape, resizing)
     if rule is None:
-        return backend.restore(back(backend, backend.resize(pixels, resizing, False), last), input)
-    means = resized_means.resize(backend, image, others[0] if others else None, resizing, rule)
-    results = [
-        backend.restore(back(backend, array, last), input) for array in means if array is not None
+        if not needed[0]:
+            return None
+        resizing = changed(resizing, size=tuple(pixels.shape[2:]))
+        result = backend.astype(backend.resize(values, resizing, True), image.dtype)
+        return backend.restore(back(backend, result, last), input)
+    gradients = resized_means.resize_vjp(
+        backend, values, image, others[0] if others else None, resizing, rule, needed
+    )
+    restored = [
+        backend.restore(None if gradient is None else back(backend, gradient, last), like)
+        for gradient, like in zip(gradients, (input, weights), strict=True)
     ]
-    return tuple(results) if rule.weighted else results[0]
+    return tuple(restored) if others else restored[0]
 
 
-@overridable(arrays=2)
+@operation(run_interpolate_vjp, arrays=2, record=ResizeRequest)
 def interpolate_vjp(
     grad_output: Any,
     input: Any,
@@ -495,48 +349,6 @@ def interpolate_vjp(
         >>> gridsample.interpolate_vjp(np.ones((1, 1, 5)), image, 5, mode="linear")
         array([[[1.6, 1.8, 1.6]]])
     """
-    refuse_labels(mode, "labels have no gradient")
-    rule = as_rule(missing, weights, min_weight, False)
-    needed = check_flag(need_input, "need_input"), check_flag(need_weights, "need_weights")
-    arrays = {"input": input, "grad_output": grad_output}
-    arrays = arrays if weights is None else {**arrays, "weights": weights}
-    backend = backend_of(**arrays)
-    image, values, *others = backend.asarrays(**arrays)
-    for name, array in (("input", image), ("grad_output", values)):
-        if not is_differentiable(backend, array):
-            raise TypeError(f"{name} has dtype {array.dtype}, which has no gradient")
-    names = [backend.type_name(array.dtype) for array in (image, values)]
-    if [name.startswith("complex") for name in names] == [False, True]:
-        raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")
-    last = check_image(backend.shape(image), channel_axis, threads)
-    check_image(backend.shape(values), channel_axis, threads)
-    pixels, values = planes(backend, image, last), planes(backend, values, last)
-    resizing = plan_resizing(
-        pixels.shape[2:],
-        size,
-        scale_factor,
-        mode,
-        align_corners,
-        recompute_scale_factor,
-        antialias,
-        channel_axis=-1 if last else 1,
-        threads=threads,
-    )
-    check_upstream(values.shape, pixels.shape, resizing)
-    if rule is None:
-        if not needed[0]:
-            return None
-        resizing = changed(resizing, size=tuple(pixels.shape[2:]))
-        result = backend.astype(backend.resize(values, resizing, True), image.dtype)
-        return backend.restore(back(backend, result, last), input)
-    gradients = resized_means.resize_vjp(
-        backend, values, image, others[0] if others else None, resizing, rule, needed
-    )
-    restored = [
-        backend.restore(None if gradient is None else back(backend, gradient, last), like)
-        for gradient, like in zip(gradients, (input, weights), strict=True)
-    ]
-    return tuple(restored) if others else restored[0]
 
 
 def check_upstream(values: Sequence[int], image: Sequence[int], resizing: Resizing) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, overridable
-from gridsample.backends.base import Gradients, Needed
+from gridsample.backends import Backend, backend_of, operation
+from gridsample.backends.base import Gradients, Needed, prepared_call
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import check_grid_gradient
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options, sampling_options
+from gridsample.definitions.options import Options
+from gridsample.definitions.request import NO_FILL, Request, is_default_fill, sampling_request
 from gridsample.definitions.shapes import Shape
 from gridsample.ops import means
 from gridsample.ops.arrays import (
@@ -27,50 +27,54 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
-from gridsample.ops.missing import Rule, as_rule, has_missing
+from gridsample.ops.missing import Rule, as_rule
 from gridsample.ops.misuse import check_use
 from gridsample.ops.points import SamplePoints, gradients_at, points_of
 
-# The keywords of plain calls: without those of missing pixels and of further results, and without a
-# fill value, which may be an array.
-PLAIN = {
-    *("mode", "padding_mode", "align_corners", "coords", "extrapolate", "prefilter", "antialias"),
-    *("max_samples", "footprint", "channel_axis", "threads"),
-}
 
+def repeat(
+    backend: Backend,
+    request: Request,
+    input: Any,
+    grid: Any,
+    *,
+    fill_value: Any = NO_FILL,
+    weights: Any = None,
+    out: Any = None,
+) -> Any:
+    """Compute `grid_sample` by a prepared call; None if there is none.
 
-def repeat(backend: Backend, input: Any, grid: Any, *modes: Any, **options: Any) -> Any:
-    """Compute a plain `grid_sample` by a prepared call; None if there is none."""
-    if not options.keys() <= PLAIN:
-        return None
-    chosen = plain_options(*modes, **options)
-    return None if chosen is None else backend.repeat(input, grid, chosen, check_use)
-
-
-@functools.lru_cache(maxsize=512, typed=True)
-def plain_options(
-    mode: Any = "bilinear", padding_mode: Any = "zeros", align_corners: Any = False, **options: Any
-) -> Options | None:
-    """Return the options of a plain call of `grid_sample`; None if some taps may not count.
-
-    Raises:
-        TypeError: one is an array, which must not be kept.
+    ``request`` is `shared`, and the fill value is not in it.
     """
-    if any(
-        [
-            getattr(value, "ndim", 0)
-            for value in (mode, padding_mode, align_corners, *options.values())
-        ]
-    ):
-        raise TypeError("arrays are not options")
-    if has_missing(padding_mode):
+    filled = fill_value is not NO_FILL and not is_default_fill(fill_value)
+    call = None
+    if weights is None:
+        call = prepared_call(backend, request, backend.layouts(input, grid), None, filled)
+    if call is None or not (out is None or call.stores_into(out, input, grid)):
         return None
-    return sampling_options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, **options
-    )
+    if not call.checked:
+        call.checked = check_use(backend, input, grid, request)
+    return call.run(input, grid, fill_value=fill_value, out=out)
 
 
-@overridable(arrays=2, shortcut=repeat)
+def run_grid_sample(
+    request: Request, *, input: Any, grid: Any, weights: Any = None, out: Any = None
+) -> Any:
+    """Compute the result of `grid_sample`."""
+    arrays = named_arrays(weights, input=input, grid=grid)
+    backend = backend_of(**arrays)
+    masked = check_flag(request.return_mask, "return_mask")
+    rule = as_rule(request, weights, request.padding_mode)
+    if rule is None and not masked and out is None:
+        sampled = backend.by_library(input, grid, request)
+        if sampled is not None:
+            check_use(backend, input, grid, request)
+            return sampled
+    check_use(backend, input, grid, request)
+    return sample(backend, arrays, request, rule, masked=masked, out=out)
+
+
+@operation(run_grid_sample, arrays=2, shortcut=repeat)
 def grid_sample(
     input: Any,
     grid: Any,
@@ -198,33 +202,24 @@ def grid_sample(
         >>> gridsample.grid_sample(stripes, coarse, "nearest", coords="pixel", antialias=True)
         array([[[0.5, 0.5, 0.5]]])
     """
-    options = sampling_options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        fill_value=fill_value,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-        antialias=antialias,
-        max_samples=max_samples,
-        footprint=footprint,
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-    arrays = named_arrays(weights, input=input, grid=grid)
-    backend = backend_of(**arrays)
-    masked = check_flag(return_mask, "return_mask")
-    rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
-    if rule is None and not masked:
-        shortcut = backend.fast_path(input, grid, options, check_use, out)
-        if shortcut is not None:
-            return shortcut
-    check_use(backend, input, grid, options)
-    return sample(backend, arrays, options, rule, masked=masked, out=out)
 
 
-@overridable(arrays=3)
+def run_grid_sample_vjp(
+    request: Request,
+    *,
+    need_input: bool,
+    need_grid: bool,
+    need_weights: bool,
+    weights: Any = None,
+    **arrays: Any,
+) -> tuple[Any, ...]:
+    """Compute the result of `grid_sample_vjp`."""
+    flags = {"need_input": need_input, "need_grid": need_grid, "need_weights": need_weights}
+    rule = as_rule(request, weights, request.padding_mode)
+    return sample_vjp(named_arrays(weights, **arrays), request, rule, flags)
+
+
+@operation(run_grid_sample_vjp, arrays=3)
 def grid_sample_vjp(
     grad_output: Any,
     input: Any,
@@ -305,24 +300,6 @@ def grid_sample_vjp(
         >>> grad_grid  # 10 a pixel to the right, 20 down; a pixel is 1 in coordinates
         array([[[[10., 20.]]]])
     """
-    options = sampling_options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        fill_value=fill_value,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-        antialias=antialias,
-        max_samples=max_samples,
-        footprint=footprint,
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-    arrays = named_arrays(weights, grad_output=grad_output, input=input, grid=grid)
-    flags = {"need_input": need_input, "need_grid": need_grid, "need_weights": need_weights}
-    rule = as_rule(missing, weights, min_weight, False, padding_mode)
-    return sample_vjp(arrays, options, rule, flags)
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -331,7 +308,7 @@ def grid_sample_vjp(
 def sample(
     backend: Backend,
     arrays: Mapping[str, Any],
-    options: Options,
+    request: Request,
     rule: Rule | None,
     *,
     size: Shape | None = None,
@@ -343,19 +320,19 @@ def sample(
     Args:
         backend: the backend.
         arrays: input, grid or theta, and weights if there are any, by name and in this order.
-        options: the options of sampling.
+        request: the options of sampling, as the caller gave them.
         rule: the rule for missing pixels and weights, or None.
         size: the output's shape (N, C, *out) for affine maps; None for a grid.
         masked: whether the mask is also returned.
         out: an array for the result, or None.
     """
     image, array, *weights = backend.to_device(**arrays)
-    points = points_of(backend, array, options, size)
+    points = points_of(backend, array, request.coords, size)
     if rule is None:
-        result, resolved = unweighted_sample(points, image, options, out)
+        result, resolved = unweighted_sample(points, image, request, out)
         weight = None
     else:
-        mean = means.sample(points, image, weights[0] if weights else None, options, rule)
+        mean = means.sample(points, image, weights[0] if weights else None, request, rule)
         result, weight, resolved = mean
         if out is not None:
             result = back(backend, result, resolved.channels_last())
@@ -384,27 +361,26 @@ def sample_at_pixels(
         grid: the grid; its coordinates are in pixels unless ``options`` say otherwise.
         out: as in `grid_sample`.
         wide: whether to compute in float64, whatever the dtypes of the image and the grid.
-        options: the arguments of `sampling_options`.
+        options: fields of `Request`.
     """
-    chosen = sampling_options(**{"coords": "pixel", **options})
-    chosen = chosen.changed(wide=True) if wide else chosen
+    options = {"coords": "pixel", "wide": wide, **options}
+    fill_value = options.pop("fill_value", 0)
     arrays = {"input": image, "grid": grid}
-    backend = backend_of(**arrays)
-    shortcut = backend.fast_path(image, grid, chosen, no_check, out)
-    return sample(backend, arrays, chosen, None, out=out) if shortcut is None else shortcut
-
-
-def no_check(*arguments: Any) -> bool:
-    """Take the place of `check_use`, and leave looks at the caller's own calls to it."""
-    return False
+    backend, known = backend_of(**arrays), sampling_request(**options)
+    if known is not None:
+        filled = not is_default_fill(fill_value)
+        call = prepared_call(backend, known, backend.layouts(image, grid), None, filled)
+        if call is not None and (out is None or call.stores_into(out, image, grid)):
+            return call.run(image, grid, fill_value=fill_value, out=out)
+    return sample(backend, arrays, Request(fill_value=fill_value, **options), None, out=out)
 
 
 def unweighted_sample(
-    points: SamplePoints, image: Array, options: Options, out: Any = None
+    points: SamplePoints, image: Array, request: Request, out: Any = None
 ) -> tuple[Array, Options]:
     """Sample an image of which all pixels count: (N, C, *out), and the checked options."""
     backend = points.backend
-    resolved = points.resolve_options(image, options)
+    resolved = points.resolve_options(image, request)
     last = resolved.channel_axis == -1
     if out is not None:
         shape = out_shape(backend.shape(image), points.shape(), last)
@@ -430,7 +406,7 @@ def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
 
 def sample_vjp(
     arrays: Mapping[str, Any],
-    options: Options,
+    request: Request,
     rule: Rule | None,
     flags: Mapping[str, Any],
     size: Shape | None = None,
@@ -439,7 +415,7 @@ def sample_vjp(
 
     Args:
         arrays: grad_output, and those of `sample`, by name and in this order.
-        options: the options of sampling.
+        request: the options of sampling, as the caller gave them.
         rule: the rule for missing pixels and weights, or None.
         flags: whether the gradients of the image, the points and the weights are needed, by the
             names of the arguments.
@@ -452,14 +428,14 @@ def sample_vjp(
     backend = backend_of(**arrays)
     needed = tuple([check_flag(flag, name) for name, flag in flags.items()])
     upstream, image, array, *weights = backend.to_device(**arrays)
-    points = points_of(backend, array, options, size)
+    points = points_of(backend, array, request.coords, size)
     check_grid_gradient(array.dtype, needed[1] and points.array is not array)
     gradients: Gradients
     if rule is None:
-        gradients = unweighted_vjp(points, upstream, image, options, needed[:2])
+        gradients = unweighted_vjp(points, upstream, image, request, needed[:2])
     else:
         weighted = weights[0] if weights else None
-        gradients = means.sample_vjp(points, upstream, image, weighted, options, rule, needed)
+        gradients = means.sample_vjp(points, upstream, image, weighted, request, rule, needed)
     _, *likes = arrays.values()
     return tuple(
         backend.restore(gradient, like) for gradient, like in zip(gradients, likes, strict=False)
@@ -467,11 +443,11 @@ def sample_vjp(
 
 
 def unweighted_vjp(
-    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: Needed
+    points: SamplePoints, upstream: Array, image: Array, request: Request, needed: Needed
 ) -> Gradients:
     """Compute the gradients of image and points, in the caller's layout, if all pixels count."""
     backend = points.backend
-    resolved = points.resolve_options(image, options)
+    resolved = points.resolve_options(image, request)
     last = resolved.channel_axis == -1
     shape = out_shape(backend.shape(image), points.shape(), last)
     upstream = check_upstream(backend, upstream, image, shape)

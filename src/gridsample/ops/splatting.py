@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, overridable
+from gridsample.backends import Backend, backend_of, operation
+from gridsample.definitions.boundaries import without_missing
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options, sampling_options
+from gridsample.definitions.options import Options
+from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape, channels_last, check_size, check_values
 from gridsample.ops.arrays import (
     Array,
@@ -30,7 +32,6 @@ from gridsample.ops.missing import (
     check_entries,
     check_weights,
     masked_planes,
-    without_missing,
 )
 from gridsample.ops.quotients import repeat_weight
 
@@ -38,7 +39,18 @@ from gridsample.ops.quotients import repeat_weight
 OTHERS = "; splat each label's (values == label) by itself, or use 'nearest' or 'bilinear'"
 
 
-@overridable(arrays=2)
+def run_splat(
+    request: Request, *, values: Any, grid: Any, size: Any, weights: Any, normalize: bool
+) -> Any:
+    """Compute the result of `splat`."""
+    request = request.changed(padding_mode=without_missing(request.padding_mode, "constant"))
+    arrays = named_arrays(weights, values=values, grid=grid)
+    backend = backend_of(**arrays)
+    normalized = check_flag(normalize, "normalize")
+    return scatter_values(backend, arrays, size, request, normalized, as_rule(request, weights))
+
+
+@operation(run_splat, arrays=2)
 def splat(
     values: Any,
     grid: Any,
@@ -118,28 +130,14 @@ def splat(
         >>> gridsample.splat(values, grid, 4, coords="pixel", missing="ignore")
         array([[[0., 0., 1., 0.]]])
     """
-    padding_mode = without_missing(padding_mode, "constant")
-    options = sampling_options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-        antialias=antialias,
-        max_samples=max_samples,
-        footprint=footprint,
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-    arrays = named_arrays(weights, values=values, grid=grid)
-    backend = backend_of(**arrays)
-    normalized = check_flag(normalize, "normalize")
-    rule = as_rule(missing, weights, 0, return_weight)
-    return scatter_values(backend, arrays, size, options, normalized, rule)
 
 
-@overridable(arrays=1)
+def run_splat_count(request: Request, *, grid: Any, size: Any) -> Any:
+    """Compute the result of `splat_count`."""
+    return count_weights(backend_of(grid=grid), grid, size, request)
+
+
+@operation(run_splat_count, arrays=1)
 def splat_count(
     grid: Any,
     size: Any,
@@ -179,19 +177,6 @@ def splat_count(
         >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
         array([[[0.75, 0.25, 1.  , 0.  ]]])
     """
-    options = sampling_options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-        antialias=antialias,
-        max_samples=max_samples,
-        channel_axis=channel_axis,
-        threads=threads,
-    )
-    return count_weights(backend_of(grid=grid), grid, size, options)
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -201,16 +186,16 @@ def scatter_values(
     backend: Backend,
     arrays: Mapping[str, Any],
     size: Any,
-    options: Options,
+    request: Request,
     normalize: bool,
     rule: Rule | None,
 ) -> Any:
     """Compute the result of `splat`."""
-    refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
+    refuse_labels(request.mode, "labels cannot be added to pixels" + OTHERS)
     source, coordinates, *weights = backend.to_device(**arrays)
-    coordinates = as_grid(backend, coordinates, options)
+    coordinates = as_grid(backend, coordinates, request.coords)
     spatial = check_size(size, backend.shape(coordinates))
-    last = channels_last(options.channel_axis, len(spatial) + 2)
+    last = channels_last(request.channel_axis, len(spatial) + 2)
     items = check_values(backend.shape(source), backend.shape(coordinates), last)
     check_values_type(backend, source)
     pixels = planes(backend, source, last)
@@ -220,7 +205,7 @@ def scatter_values(
     channels = pixels.shape[1]
     size = (items, *spatial, channels) if last else (items, channels, *spatial)
     resolved = backend.resolve_options(
-        backend.full(size, 0, dtype, coordinates), coordinates, options
+        backend.full(size, 0, dtype, coordinates), coordinates, request
     )
     # Before a division or a filter, the result stays in the dtype of the sums.
     exact = normalize or resolved.prefilter or (rule is not None and rule.counts())
@@ -253,18 +238,18 @@ def scatter_values(
     return result, backend.restore(back(backend, weight, last), like)
 
 
-def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> Any:
+def count_weights(backend: Backend, grid: Any, size: Any, request: Request) -> Any:
     """Compute the result of `splat_count`."""
-    refuse_labels(options.mode, "a vote has no weights to count" + OTHERS)
+    refuse_labels(request.mode, "a vote has no weights to count" + OTHERS)
     (coordinates,) = backend.to_device(grid=grid)
-    coordinates = as_grid(backend, coordinates, options)
+    coordinates = as_grid(backend, coordinates, request.coords)
     spatial = check_size(size, backend.shape(coordinates))
-    last = channels_last(options.channel_axis, len(spatial) + 2)
+    last = channels_last(request.channel_axis, len(spatial) + 2)
     dtype = sum_type(backend, coordinates)
     items = coordinates.shape[0]
     size = (items, *spatial, 1) if last else (items, 1, *spatial)
     resolved = backend.resolve_options(
-        backend.full(size, 0, dtype, coordinates), coordinates, options
+        backend.full(size, 0, dtype, coordinates), coordinates, request
     )
     ones = backend.full((coordinates.shape[0], 1, *coordinates.shape[1:-1]), 1, dtype, coordinates)
     result = transpose(backend, ones, coordinates, spatial, resolved, dtype)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.definitions.methods import Mode
+from gridsample.definitions.request import ResizeRequest
 from gridsample.io.omezarr import resampled_affine, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resized_parts import resize_block, windows_of
@@ -67,7 +68,9 @@ def resize(
     """
     job = Job.of(source, output, axes, layout, threads, overwrite, progress)
     inputs, spatial = job.inputs, job.spatial
-    resizing = plan_resizing(inputs, size, None, mode, align_corners, None, antialias, threads=1)
+    resizing = plan_resizing(
+        inputs, size, None, ResizeRequest(mode, align_corners, antialias=antialias, threads=1)
+    )
     reader = ChunkReader(job.array)
     # Errors of the dtype are raised before anything is written.
     pixel = np.zeros((1, 1) + (1,) * len(spatial), reader.dtype)

@@ -26,6 +26,7 @@ from gridsample.definitions.checks import check_dense, check_extent
 from gridsample.definitions.coords import coordinates
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES, check_image_type
 from gridsample.definitions.options import Options, Resizing, checked, fill_numbers, plan_of
+from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import forks
 
@@ -132,16 +133,17 @@ class Jax(Backend):
 
     # Sampling
 
-    def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
+    def resolve_options(self, image: Array, grid: Array, request: Request) -> Options:
         """Return the checked options, with the fill value."""
         shape = self.shape(image)
         check_sizes("input", shape, image.dtype)
-        resolved = checked(options, shape, grid.shape)
+        resolved = checked(request, shape, grid.shape)
         self.type_name(image.dtype)
         self.type_name(grid.dtype, "grid")
         last = resolved.channels_last()
         plan = plan_of(shape, image.dtype, grid.shape, grid.dtype, resolved, last)
-        fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
+        used = resolved.may_fill()
+        fill = fill_numbers(request.fill_value, request, used, image.dtype, plan.channels)
         return resolved.changed(fill_value=fill)
 
     def gather(

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.backends.base import Backend, Gradients, Needed
+from gridsample.backends.base import Backend, Gradients, Needed, PreparedCall
 from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import (
     affine,
@@ -40,11 +40,10 @@ from gridsample.definitions.options import (
     Averaging,
     Options,
     Resizing,
-    cache_key,
-    call_cached,
     checked,
     fill_numbers,
 )
+from gridsample.definitions.request import Request, ResizeRequest, is_default_fill, without_fill
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
 
@@ -79,20 +78,20 @@ def check_tensors(arguments: dict[str, Any]) -> None:
             )
 
 
-@functools.lru_cache(maxsize=1024, typed=True)
+@functools.lru_cache(maxsize=1024)
 def resolve(
     image: torch.Size,
     image_type: torch.dtype,
     grid: torch.Size,
     grid_type: torch.dtype,
-    *options: Any,
+    request: Request,
 ) -> Options:
     """Compute the checked options for eager tensors; the plan is an `operators.Call`.
 
     There is no plan if the image is prefiltered, because the coefficients have another dtype.
     """
     sizes = tuple(image)
-    resolved = checked(Options._make(options), sizes, tuple(grid))
+    resolved = checked(request, sizes, tuple(grid))
     if resolved.prefilter:
         return resolved
     size = (sizes[0], sizes[-1], *sizes[1:-1]) if resolved.channels_last() else sizes
@@ -100,65 +99,78 @@ def resolve(
     return resolved.changed(plan=call)
 
 
-@functools.lru_cache(maxsize=512, typed=True)
-def prepared(
-    image: torch.Size,
-    image_strides: Shape,
-    image_type: torch.dtype,
-    grid: torch.Size,
-    grid_strides: Shape,
-    grid_type: torch.dtype,
-    processor: int | torch.device,
-    *options: Any,
-) -> Prepared | None:
-    """Prepare `grid_sample` for eager tensors; None if the image or the grid is first converted.
+class PreparedSampling(PreparedCall):
+    """Sampling of eager tensors of certain layouts at the points of a grid.
 
-    ``processor`` is a number of threads, or a GPU.  ``options`` are the first fields of `Options`,
-    or all.
+    Attributes:
+        request: the request.
+        options: the checked options with a plan, and without a fill value.
+        kernels: the prepared calls of kernels; None if tensors are first copied, or for a fill.
     """
-    if not grid_type.is_floating_point:
+
+    __slots__ = ("kernels", "options", "request")
+
+    def __init__(self, request: Request, options: Options, kernels: Prepared | None) -> None:
+        super().__init__()
+        self.request, self.options, self.kernels = request, options, kernels
+
+    def run(self, image: Tensor, *points: Tensor, fill_value: Any = 0, out: Any = None) -> Tensor:
+        """Sample an image at a grid; autograd records it if necessary."""
+        (grid,) = points
+        options, kernels = self.options, self.kernels
+        last = options.channel_axis == -1
+        planes = image.movedim(-1, 1) if last else image
+        if kernels is None:
+            options = with_fill(options, self.request, fill_value, image)
+            result = derivatives.eager_gather(planes, grid, options)
+        elif torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad):
+            result = derivatives.record_gather(planes, grid, options, kernels)
+        else:
+            result = kernels.run(planes, grid)
+        return result.movedim(1, -1) if last else result
+
+
+def prepare_sampling(request: Request, layouts: Any, filled: bool) -> PreparedSampling | None:
+    """Prepare sampling at a grid; None if the image or the grid is first converted.
+
+    ``layouts`` are those of the image and the grid, and a number of threads, or a GPU.
+    """
+    image, grid, processor = layouts
+    if not grid[2].is_floating_point or not request.is_plain():
         return None
-    resolved = resolve(image, image_type, grid, grid_type, *Options(*options))
+    resolved = resolve(image[0], image[2], grid[0], grid[2], request)
     if resolved.plan is None:
         return None
-    planes = without_data(image, image_strides, image_type)
+    if filled:
+        return PreparedSampling(request, resolved, None)
+    planes, points = without_data(*image), without_data(*grid)
     planes = planes.movedim(-1, 1) if resolved.channels_last() else planes
-    points = without_data(grid, grid_strides, grid_type)
-    prepare: type[Prepared] = cuda_calls.PreparedOnGPU
+    kernels: type[Prepared] = cuda_calls.PreparedOnGPU
     if isinstance(processor, int):
-        prepare, threads = Prepared, resolved.threads or processor
+        kernels, threads = Prepared, resolved.threads or processor
         out, ready = operators.ready_gather(resolved.plan, planes, points, threads)
     else:
         out, ready = cuda_calls.ready_gather(resolved.plan, planes, points)
-    return prepare(ready, out, resolved)
+    call = None if ready is None else kernels(ready, out, resolved)
+    return PreparedSampling(request, resolved, call)
 
 
-def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
+def with_fill(resolved: Options, request: Request, fill_value: Any, image: Tensor) -> Options:
     """Add the fill value to checked options: real numbers, two per value for a complex image."""
-    if options.has_no_fill():
+    if is_default_fill(fill_value):
         return resolved
     channels = internals.shape_of(image)[-1 if resolved.channels_last() else 1]
-    fill = fill_numbers(options, resolved.fills(), image.dtype, channels)
+    fill = fill_numbers(fill_value, request, resolved.may_fill(), image.dtype, channels)
     if not fill:
         return resolved
     if any([isinstance(number, int) and int(float(number)) != number for number in fill]):
-        raise ValueError(
-            f"fill_value for tensors must be exact in float64, got {options.fill_value!r}"
-        )
+        raise ValueError(f"fill_value for tensors must be exact in float64, got {fill_value!r}")
     parts = (
         [float(number) for number in fill]
         if not image.is_complex()
         else [part for number in fill for part in (complex(number).real, complex(number).imag)]
     )
     return resolved.changed(fill_value=tuple(parts), plan=resolved.plan)
-
-
-def sample_eagerly(image: Tensor, grid: Tensor, options: Options) -> Tensor:
-    """Sample eager tensors in the caller's layout; the options are checked and have a plan."""
-    last = options.channels_last()
-    planes = image.movedim(-1, 1) if last else image
-    result = derivatives.eager_gather(planes, grid, options)
-    return result.movedim(1, -1) if last else result
 
 
 # The backend --------------------------------------------------------------------------------------
@@ -290,98 +302,46 @@ class Torch(Backend):
 
     # Sampling
 
-    def resolve_options(self, image: Tensor, grid: Tensor, options: Options) -> Options:
-        """Return the checked options."""
-        if operators.is_eager_on_cpu(image, grid):
-            return self.resolve_eager(image, grid, options)
-        resolved = checked(options, internals.shape_of(image), internals.shape_of(grid))
-        return with_fill(resolved, options, image)
+    def resolve_options(self, image: Tensor, grid: Tensor, request: Request) -> Options:
+        """Return the checked options; for eager tensors on a CPU, with a plan."""
+        known = without_fill(request) if operators.is_eager_on_cpu(image, grid) else None
+        if known is not None:
+            resolved = resolve(image.shape, image.dtype, grid.shape, grid.dtype, known)
+        elif operators.is_eager_on_cpu(image, grid):
+            types = image.dtype, grid.dtype
+            resolved = resolve.__wrapped__(image.shape, types[0], grid.shape, types[1], request)
+        else:
+            resolved = checked(request, internals.shape_of(image), internals.shape_of(grid))
+        return with_fill(resolved, request, request.fill_value, image)
 
-    def resolve_eager(self, image: Tensor, grid: Tensor, options: Options) -> Options:
-        """Return the checked options for eager tensors, with a plan."""
-        key = cache_key(options)
-        resolved = call_cached(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
-        return with_fill(resolved, options, image)
-
-    def fast_path(
-        self,
-        image: Any,
-        grid: Any,
-        options: Options,
-        check: Callable[..., bool],
-        out: Any = None,
-    ) -> Tensor | None:
-        """Sample eager tensors directly, and tensors on other devices by torch's own operators."""
-        if out is not None:
-            return None
-        path = self.repeat if options.has_no_fill() else self.direct_path
-        result = path(image, grid, options, check)
-        if result is None and isinstance(image, Tensor) and other_devices.lacks_kernels(image):
-            check_tensors({"input": image, "grid": grid})
-            resolved = self.resolve_options(image, grid, options)
-            check(self, image, grid, options)
-            return other_devices.grid_sample(image, grid, resolved)
-        return result
-
-    def repeat(
-        self, image: Any, grid: Any, options: Sequence[Any], check: Callable[..., bool]
-    ) -> Tensor | None:
-        """Sample eager tensors by a prepared call if there is one; None if they are not eager.
-
-        ``options`` are the first fields of `Options`, or all, without a fill value.
-        """
-        processor: int | torch.device
+    def layouts(self, *tensors: Any) -> Any:
+        """Return the layouts of eager tensors, and torch's number of threads, or the GPU."""
         if internals.is_observed():
             return None
-        if operators.have_eager_cpu_keys(image, grid):
+        processor: int | torch.device
+        if operators.have_eager_cpu_keys(*tensors):
             processor = torch.get_num_threads()
-        elif cuda_calls.have_eager_gpu_keys(image, grid):
-            processor = image.device
+        elif len(tensors) == 2 and cuda_calls.have_eager_gpu_keys(*tensors):
+            processor = tensors[0].device
         else:
             return None
-        try:
-            call = prepared(
-                image.shape,
-                image.stride(),
-                image.dtype,
-                grid.shape,
-                grid.stride(),
-                grid.dtype,
-                processor,
-                *options,
-            )
-        except TypeError:  # an option is a list, or wrong
-            return None
-        if call is None:
-            return None
-        if not call.checked:
-            call.checked = check(self, image, grid, Options(*options))
-        if call.ready is None:
-            return sample_eagerly(image, grid, call.options)
-        last = call.options.channels_last()
-        planes = image.movedim(-1, 1) if last else image
-        if torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad):
-            result = derivatives.record_gather(planes, grid, call.options, call)
-        else:
-            result = call.run(planes, grid)
-        return result.movedim(1, -1) if last else result
+        layouts: list[Any] = []
+        for tensor in tensors:
+            layouts.append((tensor.shape, tensor.stride(), tensor.dtype))
+        return *layouts, processor
 
-    def direct_path(
-        self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
-    ) -> Tensor | None:
-        """Sample eager tensors on a CPU or a GPU; None if they are not, or must be converted."""
-        if internals.is_observed() or not (
-            operators.have_eager_cpu_keys(image, grid)
-            or cuda_calls.have_eager_gpu_keys(image, grid)
-        ):
+    def prepare(self, request: Any, layouts: Any, size: Any, filled: bool) -> PreparedCall | None:
+        """Prepare a call for eager tensors."""
+        if isinstance(request, ResizeRequest):
+            return resizing.prepare(request, layouts, size)
+        return None if size else prepare_sampling(request, layouts, filled)
+
+    def by_library(self, image: Any, grid: Any, request: Request) -> Tensor | None:
+        """Sample tensors on devices without kernels by torch's own operator."""
+        if not isinstance(image, Tensor) or not other_devices.lacks_kernels(image):
             return None
-        if not grid.is_floating_point():
-            return None
-        resolved = self.resolve_eager(image, grid, options)
-        if resolved.plan is None:
-            return None
-        check(self, image, grid, options)
-        return sample_eagerly(image, grid, resolved)
+        check_tensors({"input": image, "grid": grid})
+        return other_devices.grid_sample(image, grid, self.resolve_options(image, grid, request))
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
         """Raise an error, because a tensor that is written in place has no derivatives."""
@@ -535,16 +495,6 @@ class Torch(Backend):
         axes, extended = list(axes), list(extended)
         result: Tensor = filtering.prefilter(image, order, extended, axes, adjoint, threads)
         return result
-
-    def layout(self, image: Any) -> Any:
-        """The layout of an eager tensor, and torch's number of threads."""
-        if not operators.is_eager_on_cpu(image):
-            return None
-        return resizing.layout_with_threads(image)
-
-    def prepare_resize(self, layout: Any, options: Resizing) -> Callable[[Tensor], Tensor] | None:
-        """Prepare the resizing of eager tensors if it is one run of a kernel."""
-        return resizing.prepare(layout, options)
 
     def resize(self, image: Tensor, options: Resizing, transposed: bool) -> Tensor:
         """Resize with the operator `resize`; on devices without kernels, with torch's own."""

@@ -14,7 +14,6 @@ import torch.utils.dlpack
 from torch import Tensor
 
 from gridsample.backends import torch as binding
-from gridsample.definitions.options import Options
 
 
 def tensor(name: str, array: Any) -> Tensor:
@@ -43,10 +42,11 @@ class CuPy(binding.Torch):
         package = sys.modules[type(like).__module__.partition(".")[0]]
         return package.from_dlpack(result.detach())
 
-    def fast_path(
-        self, image: Any, grid: Any, options: Options, check: Any, out: Any = None
-    ) -> None:
-        """Return None, because there is no shortcut."""
+    def layouts(self, *arrays: Any) -> None:
+        """Return None, because calls with views are not prepared."""
+
+    def by_library(self, image: Any, grid: Any, request: Any) -> None:
+        """Return None: CuPy's arrays are on devices with kernels."""
 
 
 BACKEND = CuPy()

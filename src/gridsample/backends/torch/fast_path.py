@@ -81,16 +81,15 @@ class Prepared:
         ready: the call of a kernel; None if it needs copies or does not exist.
         shape, strides, dtype: the result.
         options: the checked `Options` of sampling, with a plan and without a fill value.
-        checked: whether enough calls have been looked at for misuse.
         sweeps: the prepared calls of the needed gradients, for each layout of upstream values;
             None if there is none without copies.
     """
 
-    __slots__ = "checked", "dtype", "options", "ready", "shape", "strides", "sweeps"
+    __slots__ = "dtype", "options", "ready", "shape", "strides", "sweeps"
 
     def __init__(self, ready: Any, out: Tensor, options: Any = None) -> None:
         self.shape, self.strides, self.dtype = out.shape, out.stride(), out.dtype
-        self.ready, self.options, self.checked = ready, options, False
+        self.ready, self.options = ready, options
         self.sweeps: dict[Any, Any] = {}
 
     def run(self, *tensors: Tensor) -> Tensor:

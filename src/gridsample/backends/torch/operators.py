@@ -35,6 +35,7 @@ from gridsample.backends.torch.schemas import SAMPLING, as_operator
 from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
 from gridsample.definitions.plan import Plan
+from gridsample.definitions.request import as_request
 from gridsample.definitions.shapes import Shape, check_shapes
 from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import is_even_layout
@@ -211,14 +212,14 @@ def find_call(
     # Displacements are relative to the last axes of the output, which may have more axes.
     displaced = options.coords == "displacement" and len(grid) > len(size)
     coords, order, footprint = options.coords, options.order, options.footprint
-    plain = options.changed(coords="pixel" if displaced else coords, footprint=None)
-    resolved = checked(plain, size, grid)
+    request = as_request(options.changed(coords="pixel" if displaced else coords))
+    resolved = checked(request, size, grid)
     if len(order) != len(resolved.mode) or min(order) < 0:
         raise ValueError(
             f"order must hold a derivative order, 0 or more, for each of the image's "
             f"{len(resolved.mode)} axes, got {order}"
         )
-    resolved = resolved.changed(order=order, footprint=footprint)
+    resolved = resolved.changed(order=order, footprint=footprint, wide=options.wide)
     call = call_of(size, image_type, grid, grid_type, resolved)
     return call._replace(plan=replace(call.plan, coords=coords)) if displaced else call
 

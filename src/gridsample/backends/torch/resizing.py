@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends import resizing as host
+from gridsample.backends.base import PreparedCall
 from gridsample.backends.torch.derivatives import needs_gradient
 from gridsample.backends.torch.fast_path import Prepared, layout_of, without_data
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
@@ -36,7 +37,9 @@ from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
 from gridsample.definitions.dtypes import check_image_type
-from gridsample.definitions.options import Resizing, changed
+from gridsample.definitions.options import Resizing
+from gridsample.definitions.request import ResizeRequest, changed
+from gridsample.definitions.resizing import Sizes, plain_resizing
 
 Options = tuple[Any, ...]
 
@@ -119,18 +122,38 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     return out
 
 
-def prepare(layout: Any, resizing: Resizing) -> Callable[[Tensor], Tensor] | None:
-    """Prepare a call for eager tensors of a layout, if it is one run; see `Torch.layout`."""
-    call = prepared(layout, resizing, False)
-    if call is None:
-        return None
+class PreparedResizing(PreparedCall):
+    """Resizing of eager tensors of a layout, by one run of a kernel.
 
-    def run(image: Tensor) -> Tensor:
+    Attributes:
+        resizing: the checked options.
+        kernel: the prepared run.
+    """
+
+    __slots__ = ("kernel", "resizing")
+
+    def __init__(self, resizing: Resizing, kernel: Prepared) -> None:
+        super().__init__()
+        self.resizing, self.kernel = resizing, kernel
+
+    def run(self, image: Tensor, *points: Tensor, fill_value: Any = 0, out: Any = None) -> Tensor:
+        """Resize an image; autograd records it if necessary."""
         if needs_gradient(image):
-            return record_resize(image, resizing, call)
-        return call.run(image)
+            return record_resize(image, self.resizing, self.kernel)
+        return self.kernel.run(image)
 
-    return run
+
+def prepare(request: ResizeRequest, layouts: Any, sizes: Sizes) -> PreparedResizing | None:
+    """Prepare a call for eager tensors on the CPU, if it is one run.
+
+    ``layouts`` are that of the image, and a number of threads.
+    """
+    layout, threads = layouts
+    resizing = plain_resizing(request, layout[0], sizes)
+    if resizing is None:
+        return None
+    kernel = prepared((*layout, threads), resizing, False)
+    return None if kernel is None else PreparedResizing(resizing, kernel)
 
 
 def layout_with_threads(tensor: Tensor) -> Any:
@@ -140,7 +163,7 @@ def layout_with_threads(tensor: Tensor) -> Any:
 
 @functools.lru_cache(maxsize=512)
 def prepared(layout: Any, resizing: Resizing, transposed: bool) -> Prepared | None:
-    """Prepare a call for tensors of a layout, if it is one run."""
+    """Prepare a run for tensors of a layout, if it is one."""
     *of_image, threads = layout
     image = without_data(*of_image)
     out = empty_resize(image, resizing.size)

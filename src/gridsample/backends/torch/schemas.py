@@ -87,8 +87,9 @@ def options_of(
     ``end`` is where the image ends; None if it is extrapolated.  ``samples`` is the maximum number
     of samples along a side of a footprint, or 0 for none.
     """
+    methods: Any = [method_of(name) for name in mode]  # no `Zoom`, which only resizes
     return Options(
-        mode=tuple([method_of(name) for name in mode]),
+        mode=tuple(methods),
         padding_mode=tuple(padding_mode),
         align_corners=align_corners,
         coords=coords,
