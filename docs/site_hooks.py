@@ -42,11 +42,15 @@ DESCRIPTION = 160
 # How much a page counts in the search: guides more than the reference, and a card least.
 BOOSTS = (("reference/gridsample.grid_sample_vjp", 0.3), ("reference/gridsample.dask", 0.3))
 BOOSTS += (("reference/", 0.4), ("gallery/", 0.5), ("changelog", 0.1), ("architecture", 0.2))
-BOOSTS += (("kernels", 0.2), ("contributing", 0.2), ("suites", 0.2), ("benchmarks/", 0.3))
+BOOSTS += tuple(
+    (page, 0.2)
+    for page in ("subsystems", "extending", "measurements", "kernels", "contributing", "suites")
+)
+BOOSTS += (("benchmarks/", 0.3),)
 BOOSTS += (("recipes", 4), ("coordinates", 6), ("cheatsheet", 3), ("cite", 4), ("", 2))
 
 # Pages that few read from start to end, and the level of their headings whose sections are closed.
-FOLDED = {"architecture.md": 2, "changelog.md": 3}
+FOLDED = {"subsystems.md": 2, "extending.md": 2, "measurements.md": 2, "changelog.md": 3}
 FOLDED |= {"benchmarks/cpu.md": 2, "benchmarks/figures.md": 3}
 
 

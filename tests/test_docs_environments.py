@@ -22,7 +22,8 @@ PLAIN = re.compile(r"pip\s+install\s([^`]*?)(?:`|\n(?!\w))")
 NEEDS = {"dask": "dask", "jax": "jax", "nn": "torch", "onnx": "onnx", "torch_compat": "torch"}
 NEEDS |= {"xarray": "xarray", "zarr": "zarr"}
 # They are about working on the project, or about code that they do not run.
-OTHERS = {"CONTRIBUTING.md", "docs/architecture.md", "docs/kernels.md", "docs/suites.md"}
+PROJECT_PAGES = ("architecture", "subsystems", "extending", "measurements", "kernels", "suites")
+OTHERS = {"CONTRIBUTING.md", *(f"docs/{page}.md" for page in PROJECT_PAGES)}
 GUIDES = [page for page in PAGES if name(page) not in OTHERS]
 
 
