@@ -262,7 +262,7 @@ def fill_numbers(
     types = (int, float, complex)
     is_list = isinstance(fill_value, (tuple, list))
     entries = list(fill_value) if is_list else [fill_value]
-    if all([isinstance(entry, types) for entry in entries]):
+    if isinstance(fill_value, str) or all([isinstance(entry, types) for entry in entries]):
         shape: Shape = (len(entries),) if is_list else ()
     else:
         if not hasattr(fill_value, "tolist"):

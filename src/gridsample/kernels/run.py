@@ -116,7 +116,10 @@ class Launch(NamedTuple):
             last = min(first + batch, self.tasks)
             head = 0, 0, first, last, settings
             steps.append(Step(worker, head, scratch, min(threads, last - first)))
-        pick = itemgetter(*map(known.index, self.program.arrays))
+        places = [known.index(name) for name in self.program.arrays]
+        # Of a single place, `itemgetter` would return the address without a tuple around it.
+        only = [slice(place, place + 1) for place in places] if len(places) == 1 else places
+        pick = itemgetter(*only)
         addresses = tuple(addresses_of(fixed.values()))
         return Ready(tuple(steps), pick, addresses, (self.settings, *fixed.values()))
 

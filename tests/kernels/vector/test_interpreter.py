@@ -203,7 +203,8 @@ def test_a_launch_shares_tasks_among_threads() -> None:
         settings = Record(columns="int64")
         with running.entry(function, {"target": "int64"}, settings) as (row, call):
             call.target.store(row * call.columns, row)
-        launch = running.Launch(compile(function), settings.pack(columns=3), tasks=40)
+        program = compile(function)
+        launch = running.Launch(program, settings.pack(columns=3), tasks=40)
     target = np.zeros(40, np.int64)
     for threads in (1, 2):
         launch.run({"target": target}, threads)

@@ -1,9 +1,10 @@
 """Images with many channels: copies whose channels are neighbours in memory.
 
 With many taps, or for gradients, it takes less time to copy the channels of each pixel side by
-side, to process runs of channels (see `runs`), and to copy the results back than to process planes
-one by one.  This is done a few items at a time, while they are in the cache.  Images whose channels
-are neighbours are not copied, only the samples, where these are planes.
+side, to process pixels with all their channels (see `programs.channels`), and to copy the results
+back than to process planes one by one.  This is done a few items at a time, while they are in the
+cache.  Images whose channels are neighbours are not copied, only the samples, where these are
+planes.
 """
 
 from __future__ import annotations
