@@ -355,6 +355,8 @@ class TestOpenCV:
 
     def test_constants(self, cv2):
         for name in cv.__all__:
+            if name.startswith("CV_"):
+                continue  # OpenCV 5 numbers these types anew; see `test_types_of_maps`
             if name.isupper() and hasattr(cv2, name):
                 assert getattr(cv2, name) == getattr(cv, name)
 
