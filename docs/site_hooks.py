@@ -40,7 +40,7 @@ DRAWINGS = {
 # The length of a page's description, of which search engines show about as much.
 DESCRIPTION = 160
 # How much a page counts in the search: guides more than the reference, and a card least.
-BOOSTS = (("reference/gridsample.grid_sample_vjp", 0.3), ("reference/gridsample.dask", 0.3))
+BOOSTS = (("reference/gridsample.grid_sample_vjp", 0.2), ("reference/gridsample.dask", 0.3))
 BOOSTS += (("reference/", 0.4), ("gallery/", 0.5), ("changelog", 0.1), ("architecture", 0.2))
 BOOSTS += tuple(
     (page, 0.2)

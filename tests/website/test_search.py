@@ -37,7 +37,8 @@ QUERIES = {
     "interpolate": ("reference/gridsample.interpolate",),
     "splat": ("reference/gridsample.splat",),
 }
-LIMIT = 500_000
+# In bytes.  The gallery's pictures count, which are loaded some screens before they are seen.
+LIMITS = {"index.html": 500_000, "gallery/index.html": 600_000, "recipes.html": 500_000}
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -77,7 +78,7 @@ def test_a_guide_is_among_the_first_links(browser: Browser, address: str, query:
     assert set(pages) & set(QUERIES[query]), pages
 
 
-@pytest.mark.parametrize("page", ["index.html", "gallery/index.html", "recipes.html"])
+@pytest.mark.parametrize("page", LIMITS)
 def test_pages_load_little_before_reading(browser: Browser, address: str, page: str) -> None:
     browser("Network.setCacheDisabled", cacheDisabled=True)
     browser.open(f"{address}/{page}", 1280)
@@ -85,4 +86,4 @@ def test_pages_load_little_before_reading(browser: Browser, address: str, page: 
       ...performance.getEntriesByType("navigation")]
       .map((one) => [one.name, one.encodedBodySize])""")
     weight = sum(size for name, size in loaded if "search" not in name)
-    assert 50_000 < weight < LIMIT, sorted(loaded, key=lambda resource: -resource[1])[:5]
+    assert 50_000 < weight < LIMITS[page], sorted(loaded, key=lambda resource: -resource[1])[:5]
