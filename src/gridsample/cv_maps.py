@@ -42,9 +42,9 @@ def getRotationMatrix2D(center: Sequence[float], angle: float, scale: float) -> 
 
     Example:
         >>> from gridsample import cv
-        >>> cv.getRotationMatrix2D((1, 1), 90, 1).round(9)
-        array([[ 0.,  1.,  0.],
-               [-1.,  0.,  2.]])
+        >>> cv.getRotationMatrix2D((2, 1), 90, 1).round(9)
+        array([[ 0.,  1.,  1.],
+               [-1.,  0.,  3.]])
     """
     numbers = as_reals(center, "center")
     if numbers.shape != (2,):

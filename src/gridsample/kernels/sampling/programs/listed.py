@@ -277,7 +277,7 @@ class ListedTaps(NamedTuple):
             missing = [value for key in keys for value in sums[key]]
             return [*map(Value.select, known * len(keys), complete, missing)]
 
-        some = functools.reduce(operator.or_, [~each for each in known]).any()
+        some = functools.reduce(operator.or_, [(~each).any() for each in known])
         function = self.memory.function
         return by_key(function.choose(some, where_known, lambda: complete, likely=False))
 
