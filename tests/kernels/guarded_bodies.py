@@ -93,8 +93,7 @@ class Case(NamedTuple):
         """Sample with the programs, on guarded arrays; ``last`` means that channels are last."""
         means, footprint = options.get("means"), options.get("footprint")
         weights = options.get("weights")
-        averaging = {"antialias": True, "max_samples": footprint.max_samples} if footprint else {}
-        plan = self.plan(mode, **averaging)
+        plan = self.plan(mode, footprint=footprint)
         last = options.get("last", False)
         arrays = [guarded(zeros, self.image.shape, self.image.dtype, last)]
         arrays.append(zeros(self.grid.shape, self.grid.dtype))

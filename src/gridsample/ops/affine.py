@@ -59,7 +59,8 @@ def run_affine_sample(
     backend = backend_of(**arrays)
     check_dense(input=input)  # a nested tensor has no shape
     if request.channel_axis == 1 and hasattr(input, "shape"):
-        check_layout(backend, input, backend.shape(input), False)
+        image = backend.asarrays(**arrays)[0]
+        check_layout(backend, image, backend.shape(image), False)
     return sample(backend, arrays, request, rule, size=check_output(size, 3, 5))
 
 
