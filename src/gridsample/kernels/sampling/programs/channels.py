@@ -261,8 +261,7 @@ class Channels(Sweep):
             values = function.choose(
                 here, present, lambda: [value.like(0) for value in flat], likely=True
             )
-        each = len(zeros)
-        return {order: values[k * each : (k + 1) * each] for k, order in enumerate(orders)}
+        return taps.block.by_key(orders, values)
 
     def list_taps(self, state: State, group: Group, plane: Value) -> tuple[TapList, TapList]:
         """List the taps of a group, to read them and to add to them."""

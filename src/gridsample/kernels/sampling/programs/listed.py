@@ -52,6 +52,11 @@ class Block(NamedTuple):
         """Return a number in all lanes of each register."""
         return [number.splat(lanes) for _, lanes in self.registers]
 
+    def by_key(self, keys: Sequence[Order], values: Sequence[Value]) -> Registers:
+        """Return the registers of each key, given those of all keys, one after the other."""
+        each = len(self.registers)
+        return {key: [*values[k * each : (k + 1) * each]] for k, key in enumerate(keys)}
+
     def counted(self, registers: Sequence[Value]) -> list[Value]:
         """Return registers with 0 for channels that are in the block before, too."""
         if self.fresh is None:
@@ -204,7 +209,7 @@ class ListedTaps(NamedTuple):
         The sums have these ``keys``.  There is a loop over the rows of taps that are not written
         out.
         """
-        function, lanes, each = self.memory.function, self.memory.function.lanes, self.registers
+        function, lanes = self.memory.function, self.memory.function.lanes
         totals = Registers()
         if self.are_written_out:
             for k in range(self.taps.taps):
@@ -212,20 +217,12 @@ class ListedTaps(NamedTuple):
             return totals
         zeros = self.block.splat(function.constant(0.0, function.real))
 
-        def unpack(values: Sequence[Value]) -> Registers:
-            return {key: [*values[k * each : (k + 1) * each]] for k, key in enumerate(keys)}
-
         with function.loop(0, self.taps.rows, carry=zeros * len(keys)) as loop:
-            totals = unpack(loop.carried)
+            totals = self.block.by_key(keys, loop.carried)
             for k in range(self.taps.row):
                 totals = add(totals, (loop.index * self.taps.row + k) * lanes)
             loop.carry(*(value for key in keys for value in totals[key]))
-        return unpack(loop.carried)
-
-    @property
-    def registers(self) -> int:
-        """The number of registers of a block."""
-        return len(self.block.registers)
+        return self.block.by_key(keys, loop.carried)
 
     # Sums -----------------------------------------------------------------------------------------
 
@@ -236,7 +233,7 @@ class ListedTaps(NamedTuple):
             values, sums = self.values(place), Registers()
             for order in orders:
                 weight = self.weight(order, place)
-                before = totals.get(order, [None] * self.registers)
+                before = totals.get(order, [None] * len(self.block.registers))
                 products = zip(before, values(weight), self.block.splat(weight), strict=True)
                 sums[order] = [with_product(*product) for product in products]
             return sums
@@ -262,13 +259,8 @@ class ListedTaps(NamedTuple):
             for values in (weighted[order], self.sum_of_weights(rule, order))
             for value in values
         ]
-
-        def by_key(values: Sequence[Value]) -> Registers:
-            each = self.registers
-            return {key: [*values[k * each : (k + 1) * each]] for k, key in enumerate(keys)}
-
         if not rule.ignores_nan:
-            return by_key(complete)
+            return self.block.by_key(keys, complete)
         known = [counted.known(value) for value in weighted[every[0]]]
 
         def where_known() -> list[Value]:
@@ -279,7 +271,8 @@ class ListedTaps(NamedTuple):
 
         some = functools.reduce(operator.or_, [(~each).any() for each in known])
         function = self.memory.function
-        return by_key(function.choose(some, where_known, lambda: complete, likely=False))
+        values = function.choose(some, where_known, lambda: complete, likely=False)
+        return self.block.by_key(keys, values)
 
     def sum_of_weights(self, rule: TapRule, order: Order) -> list[Value]:
         """Return the sum of the weights of taps, where all pixels are numbers."""

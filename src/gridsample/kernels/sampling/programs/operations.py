@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable
 
 from gridsample.kernels.sampling.programs.counting import COUNTED, PIXEL, WEIGHT
 from gridsample.kernels.sampling.programs.operation import (
@@ -52,11 +51,6 @@ def product(g: Value, total: Value) -> Value:
 def plus(a: Order, b: Order) -> Order:
     """Add orders of derivatives."""
     return tuple(m + n for m, n in zip(a, b, strict=True))
-
-
-def needed(needs: Needs, **orders: Iterable[Order]) -> OrdersOfArrays:
-    """Return the orders of each array that is among the needs."""
-    return {name: [*some] for name, some in orders.items() if name in needs}
 
 
 IMAGE = ArrayUse("pixels", "read", "image")
