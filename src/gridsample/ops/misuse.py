@@ -112,10 +112,12 @@ def check_layout(backend: Backend, image: Any, shape: Shape, last: bool) -> None
     """Warn about an image without a grid whose channels seem to be last, although they are not."""
     if last or (not backend.is_host and is_traced()):
         return
-    is_network = type(image) is not np.ndarray and "float" in backend.type_name(image.dtype)
-    if (has_channels_last(shape) or (is_photo(shape) and not is_network)) and backend.is_concrete(
-        image
-    ):
+
+    def is_network() -> bool:
+        return type(image) is not np.ndarray and "float" in backend.type_name(image.dtype)
+
+    suspicious = has_channels_last(shape) or (is_photo(shape) and not is_network())
+    if suspicious and backend.is_concrete(image):
         level = user_level()
         if level:
             warnings.warn(layout_message(shape), MisuseWarning, stacklevel=level - 1)
