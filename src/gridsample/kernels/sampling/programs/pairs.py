@@ -63,7 +63,7 @@ class Pairs(Sampler):
             taps = self.pairs(state, derivatives, counting is not None, between)
             return Neighbours(taps, state.first, self.neighbours_in_memory, counting)
 
-        if state.between is None:
+        if self.differentiates:
             return prepare(False)
         return BetweenOrNot(self, state, prepare)
 
@@ -93,7 +93,7 @@ class Pairs(Sampler):
             )
 
         if state.between is None:
-            return compute(False)
+            return anywhere()
         return function.choose(state.between.all(), lambda: compute(True), anywhere, likely=True)
 
     def beyond(self, state: State) -> Value | None:
