@@ -266,6 +266,58 @@ def test_masks_missing_pixels_and_weights() -> None:
     np.testing.assert_allclose(result[np.isfinite(result)], 7, rtol=1e-12)
 
 
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "uint8"])
+@pytest.mark.parametrize("padding_mode", ["missing", "constant"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_means_over_footprints_of_any_length(
+    dtype: str, padding_mode: str, weighted: bool, axis: int
+) -> None:
+    """Footprints are so different that some points are sampled in the image, others in its half."""
+    rng = cases.generator("footprints", "means")
+    image = (cases.pixels(rng, (2, 3, 40, 41)) * 20 + 128).astype(dtype)
+    if dtype == "complex64":
+        image.imag = cases.pixels(rng, image.shape)
+    if dtype != "uint8":
+        image[rng.random(image.shape) < 0.2] = np.nan
+    weights = rng.uniform(0, 2, (2, 1, 40, 41)) * (rng.random((2, 1, 40, 41)) < 0.9)
+    known = np.isfinite(image) * (weights if weighted else np.ones_like(weights))
+    x, y = np.meshgrid(np.linspace(-1.2, 1.2, 9) ** 3, np.linspace(-1, 1, 7))
+    grid = np.stack([x, y], -1)[None]
+    options: Any = {"antialias": True, "max_samples": 2}
+    assert gridsample.footprint(grid, (40, 41)).lengths.max() > 8
+    # The same sums, one after the other; what is outside is a known 7, or unknown.
+    outside: Any = (
+        {} if padding_mode == "missing" else {"fill_value": 7, "padding_mode": "constant"}
+    )
+    values = np.where(known > 0, image.astype("complex128") * known, 0)
+    above = gridsample.grid_sample(values, grid, **options, **outside)
+    below = gridsample.grid_sample(
+        known, grid, **options, **(outside and outside | {"fill_value": 1})
+    )
+    enough = below > 0.1
+    expected = np.where(enough, above / np.where(enough, below, 1), np.nan)
+    result, weight = gridsample.grid_sample(
+        np.moveaxis(image, 1, axis),
+        grid,
+        padding_mode=padding_mode,
+        missing="ignore",
+        weights=np.moveaxis(weights, 1, axis) if weighted else None,
+        min_weight=0.1,
+        return_weight=True,
+        channel_axis=axis,
+        fill_value=outside.get("fill_value", 0),
+        **options,
+    )
+    result, weight = np.moveaxis(result, axis, 1), np.moveaxis(weight, axis, 1)
+    np.testing.assert_allclose(weight, below, atol=2e-6)
+    if dtype == "uint8":
+        assert abs(result - np.nan_to_num(expected.real)).max() < 0.5 + 1e-3
+    else:
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-4)
+
+
 def test_out_threads_and_layouts_do_not_change_the_result() -> None:
     rng = cases.generator("footprints", "layouts")
     image, grid = cases.pixels(rng, (2, 2, 30, 31)), shrinking(rng, 2, (7, 9), (30, 31))

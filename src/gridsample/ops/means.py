@@ -261,7 +261,8 @@ def average_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradients
     """Compute the gradients of `average` by one kernel; None if the backend has none."""
     backend = call.points.backend
     resolution = resolve_averaging(call)
-    if resolution is None or 0 in upstream.shape:
+    # Over footprints, no kernel computes the gradients.
+    if resolution is None or 0 in upstream.shape or call.options.footprint is not None:
         return None
     resolved, averaging = resolution
     arrays = arrays_of(call)

@@ -13,6 +13,7 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_float, layout_of, native
+from gridsample.kernels.sampling.antialiasing import LEVELS, halves_for
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.channels_last import (
     backward_channels_last,
@@ -21,6 +22,7 @@ from gridsample.kernels.sampling.channels_last import (
 )
 from gridsample.kernels.sampling.division import Averages, Layouts, reads_of
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout, shares_weights
+from gridsample.kernels.sampling.levels import plan_at
 from gridsample.kernels.sampling.memory_order import contiguous
 from gridsample.kernels.sampling.preparing import (
     Gradients,
@@ -44,9 +46,9 @@ Array = np.ndarray[Any, Any]
 
 
 def averages(plan: Plan) -> bool:
-    """Whether `average` has programs: no boundary with signs, no labels, no footprints."""
+    """Whether `average` has programs: no boundary with signs, no labels."""
     odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
-    return not (odd or plan.votes or plan.footprint)
+    return not (odd or plan.votes)
 
 
 def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | None) -> bool:
@@ -61,34 +63,124 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     Returns:
         Whether some weight that was read may be negative or not finite.
     """
+    shares = arrays.shares
+    if shares is not None and plan.dtype.kind == "c" and shares.dtype.kind != "c":
+        # Both parts of a complex mean have the same sum.
+        sums = np.empty_like(arrays.values, complex_of(plan.real))
+        invalid_weights = average(plan, arrays._replace(shares=sums), averaging, threads)
+        shares[...] = sums.real
+        return invalid_weights
+    if plan.footprint is not None:
+        return average_footprints(plan, arrays, averaging, threads)
     count = threads or pool.cores()
-    # Programs read both parts of a complex number at once.
-    image = native(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image, count)
-    arrays, out, shares = arrays._replace(image=image), arrays.values, arrays.shares
+    arrays = arrays._replace(image=readable_image(plan, arrays.image, count))
+    image, weights, out = arrays.image, arrays.weights, arrays.values
     # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
-    together = arrays.weights is None or shares_weights(layout_of(arrays.weights))
+    together = weights is None or shares_weights(layout_of(weights))
     if together and pays_channels_last(plan, layout_of(image), layout_of(out), False):
         return gather_channels_last(
             plan, arrays, lambda part, runs: average(part, runs, averaging, count), count
         )
-    # Both parts of a complex mean have the same sum.
-    both_parts = shares is not None and out.dtype.kind == "c"
-    sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
-    weights = plain_weights(plan, arrays.weights, image, True)
+    return sweep(plan, arrays, averaging, count).invalid_weights
+
+
+def readable_image(plan: Plan, image: Array, threads: int) -> Array:
+    """Return an image that programs of means should read: itself, or else a copy."""
+    # They read both parts of a complex number at once.
+    return native(image) if plan.dtype.kind == "c" else readable(plan, image, threads)
+
+
+class Swept(NamedTuple):
+    """What a sweep reports.
+
+    Attributes:
+        invalid_weights: whether some weight that was read may be negative or not finite.
+        footprints: the bits that tasks report of footprints.
+    """
+
+    invalid_weights: bool
+    footprints: int
+
+
+def sweep(
+    plan: Plan,
+    arrays: Samples,
+    averaging: Averaging,
+    threads: int,
+    level: int | None = None,
+    multiplied: bool = False,
+) -> Swept:
+    """Run a program of means.
+
+    Args:
+        plan: the plan.
+        arrays: the arrays.
+        averaging: which pixels count.
+        threads: the maximum number of threads.
+        level: the number of the image's level, over footprints.
+        multiplied: whether pixels are already multiplied by their weights.
+    """
+    image, out = arrays.image, arrays.values
+    at_level = plan if level is None else plan_at(plan, level)
+    weights = plain_weights(at_level, arrays.weights, image, True)
     grid = readable_points(plan, arrays.grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
-    means = Averages(averaging, None if weights is None else layout_of(weights))
+    means = Averages(averaging, None if weights is None else layout_of(weights), multiplied)
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
-    launch = prepare_gather(plan, order, Layouts(*layouts, filled, means=means))
-    wrong = np.zeros(1, np.int64)
+    launch = prepare_gather(plan, order, Layouts(*layouts, filled, means=means), level)
+    wrong, report = np.zeros(1, np.int64), np.zeros(launch.tasks, np.int64)
     places = {
         "image": image, "grid": grid, "out": out, "weights": weights, "invalid_weights": wrong,
-        "shares": sums, **fills_of_planes(plan, (), image.dtype, arrays.fill, averaging),
+        "shares": arrays.shares, "report": report,
+        **fills_of_planes(plan, (), plan.dtype, arrays.fill, averaging),
     }  # fmt: skip
-    launch.run(places, count)
-    if both_parts and shares is not None and sums is not None:
-        shares[...] = sums.real
-    return bool(wrong[0])
+    launch.run(places, threads)
+    return Swept(bool(wrong[0]), int(np.bitwise_or.reduce(report)))
+
+
+def average_footprints(
+    plan: Plan, arrays: Samples, averaging: Averaging, threads: int | None
+) -> bool:
+    """Sample means over footprints: see `average`.
+
+    A halved image has the means of m v and of m.
+    """
+    assert plan.footprint is not None
+    first = plan.footprint.level or 0
+    count, pixels, weights = threads or pool.cores(), arrays.image, arrays.weights
+    if weights is not None and len(weights) > len(pixels):
+        pixels = np.broadcast_to(pixels, (plan.items, *pixels.shape[1:]))
+        plan = replace(plan, image_items=plan.items)
+    arrays = arrays._replace(image=readable_image(plan, pixels, count))
+    invalid, used = sweep(plan, arrays, averaging, count, first)
+    if not used and plan.nearest and pixels.dtype.kind in "iu":
+        # Plain samples are the same, and more exact, as sums do not represent all integers.
+        return average(replace(plan, footprint=None), arrays, averaging, count)
+    if used & LEVELS:
+        halves = halves_for(plan, used, count)
+        products, factors = multiplied_pixels(pixels, weights, averaging.ignores_nan, plan.real)
+        invalid = invalid or not ((factors >= 0) & (factors < np.inf)).all()
+        for (level, image), (_, halved) in zip(
+            halves.of(products), halves.of(factors), strict=True
+        ):
+            smaller = arrays._replace(image=image, weights=halved)
+            sweep(plan, smaller, averaging, count, level, multiplied=True)
+    return invalid
+
+
+def multiplied_pixels(
+    image: Array, weights: Array | None, ignores_nan: bool, real: np.dtype[Any]
+) -> tuple[Array, Array]:
+    """Return m v and m of pixels v, where m is a pixel's weight, or 0 if it is missing."""
+    values = as_float(image)
+    factors = np.ones((1, 1, *image.shape[2:]), real)
+    if weights is not None:
+        factors = as_float(weights).astype(real)
+    if ignores_nan:
+        factors = np.where(np.isnan(values), 0, factors)
+    with np.errstate(all="ignore"):  # a pixel without weight may be infinite
+        products = np.multiply(values, factors, dtype=np.result_type(values.dtype, real))
+    return np.where(factors == 0, 0, products), factors
 
 
 def plain_weights(
@@ -112,7 +204,7 @@ def plain_weights(
 def average_backward(
     plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, threads: int | None
 ) -> Gradients:
-    """Compute the gradients of `average`, for plans that `averages`.
+    """Compute the gradients of `average`, for plans that `averages` and have no footprint.
 
     Args:
         plan: the plan.

@@ -255,6 +255,7 @@ class Preparation:
             averaging.ignores_dropped,
             averaging.ignores_nan,
             "" if weights is None else weights.kind,
+            means.multiplied,
         )
 
     def needs(self, rule: TapRule) -> Needs:

@@ -251,10 +251,12 @@ class Averages(NamedTuple):
     Attributes:
         averaging: which pixels count.
         weights: the layout of the weights of pixels, (N or 1, C, *spatial), or None.
+        multiplied: whether pixels are already multiplied by their weights.
     """
 
     averaging: Averaging
     weights: Layout | None = None
+    multiplied: bool = False
 
 
 class Layouts(NamedTuple):

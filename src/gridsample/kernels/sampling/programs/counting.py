@@ -46,12 +46,14 @@ class TapRule(NamedTuple):
         ignores_dropped: whether dropped ones count for nothing, in means.
         ignores_nan: whether pixels that are NaN count for nothing, in means.
         weight_kind: the name of the kind of the weights of pixels, or empty if there are none.
+        multiplied: whether pixels are already multiplied by their weights.
     """
 
     filled: bool
     ignores_dropped: bool = False
     ignores_nan: bool = False
     weight_kind: str = ""
+    multiplied: bool = False
 
     @property
     def differ(self) -> bool:
@@ -68,6 +70,7 @@ class Counts:
 
     def __init__(self, function: Function, rule: TapRule, parts: bool, call: Call) -> None:
         self.call, self.ignores, self.parts = call, rule.ignores_nan, parts
+        self.multiplied = rule.multiplied
         self.dropped_weight = float(not rule.ignores_dropped)
         self.weights, self.weight_check = None, None
         if rule.weight_kind:
@@ -99,6 +102,7 @@ class Counts:
             self.ignores,
             self.parts,
             self.weight_check,
+            self.multiplied,
         )
 
 
@@ -113,6 +117,7 @@ class Counting(NamedTuple):
         ignores: whether NaN counts for nothing.
         parts: whether channels are the parts of complex numbers, which are missing together.
         weight_check: notes whether any weight is invalid; None if none can be.
+        multiplied: whether pixels are already multiplied by their weights.
     """
 
     plane: Pointer | None
@@ -122,6 +127,7 @@ class Counting(NamedTuple):
     ignores: bool
     parts: bool = False
     weight_check: WeightCheck | None = None
+    multiplied: bool = False
 
     def weight(self, tap: Tap) -> Value:
         """Read the weight of the pixel of a listed tap of each point, for all channels."""
@@ -144,6 +150,8 @@ class Counting(NamedTuple):
 
     def numbers_of_pixel(self, pixel: Numbers, weight: Value) -> Numbers:
         """Return the numbers of one pixel of each point, `NUMBERS` of each channel."""
+        if self.multiplied:
+            return tuple(number for channel in pixel for number in (channel, weight, channel))
         numbers = list[Value]()
         for channel, known in zip(pixel, self.known(pixel), strict=True):
             own = weight if known is None else known.select(weight, 0.0)
