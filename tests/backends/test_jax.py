@@ -31,7 +31,8 @@ BOUNDARIES = (
 # Values -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering
+# Pairs are those of the kernels, which other tests compare.
+@pytest.mark.covering(slow=1)
 @pytest.mark.parametrize("coords", ["normalized", "pixel", "displacement"])
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("boundary", BOUNDARIES)

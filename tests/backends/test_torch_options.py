@@ -208,7 +208,7 @@ SWEEP = [
 ]
 
 
-@pytest.mark.covering
+@pytest.mark.covering(slow=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize(("mode", "boundary", "coords", "extrapolate"), SWEEP)

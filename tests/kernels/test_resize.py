@@ -38,7 +38,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("dtype", "every"),
     cases.slow_after(
         1,
-        [("float32", 31), *((name, 13) for name in ("float32", "float64", "uint8", "float16"))],
+        [("float32", 61), *((name, 37) for name in ("float32", "float64", "uint8", "float16"))],
     ),
 )
 def test_memory_outside_arrays_is_not_accessed(dtype: str, every: int) -> None:

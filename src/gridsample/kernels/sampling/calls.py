@@ -193,7 +193,9 @@ class Preparation:
         if self.level is None:
             pixels = self.describe_pixels(block_of(channels, lanes_of(self.plan)), in_lanes=True)
         else:
-            channels, pixels = 1, self.describe_pixels(1, in_lanes=False)
+            # Both parts of a complex number are missing together.
+            channels = 2 if self.operation.counts and self.plan.dtype.kind == "c" else 1
+            pixels = self.describe_pixels(channels, in_lanes=False)
         return channels, pixels, way_for(self.plan, self.rules, pixels, self.operation)
 
     def are_short(self, channels: int, way: type[Sampler]) -> bool:
