@@ -143,6 +143,32 @@ def test_missing_results_have_the_fill_value_if_there_is_one() -> None:
         np.testing.assert_equal(sample(boundary, **outside), [1, 1, 7, 7, 7, nan])
 
 
+@pytest.mark.covering
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "constant", "missing"])
+@pytest.mark.parametrize("extrapolate", [True, False, "edges"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_fill_of_nan_is_any_other_fill(
+    padding_mode: str, extrapolate: bool | str, weighted: bool
+) -> None:
+    rng = cases.generator("fill of nan", padding_mode)
+    image = cases.pixels(rng, (1, 2, 6, 7))
+    image[rng.random(image.shape) < 0.1] = np.nan
+    weights = rng.uniform(0, 1, (1, 1, 6, 7)) if weighted else None
+    grid = rng.uniform(-1.5, 1.5, (1, 5, 8, 2))
+    rows = ["bilinear", padding_mode]
+    nan, number = (
+        gridsample.grid_sample(
+            image, grid, *rows, extrapolate=extrapolate, fill_value=fill,
+            missing="ignore", weights=weights,
+        )
+        for fill in (np.nan, 1e6)
+    )  # fmt: skip
+    outside = np.isnan(nan)
+    assert_close(nan[~outside], number[~outside], 1e-12)
+    # One in a thousand of the fill, at least, is in each of the others.
+    assert (abs(number[outside]) > 1e3).all()
+
+
 def test_min_weight_is_a_share_of_the_weight() -> None:
     image = np.array([[[1.0, np.nan, 3.0]]])
     points = np.array([[[0.0], [0.4], [0.5], [0.6], [1.75]]])

@@ -9,6 +9,7 @@ images of their own (`gridsample.ops.quotients`).
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -244,8 +245,13 @@ def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
     names = per_axis(rule.missing, len(resolved.mode), "padding_mode") if drops else ()
     # The kernel treats all dropped taps alike: their values are all known, or all ignored.
     mixed = any([name != MISSING and BOUNDARIES[name].drops for name in names])
-    if call.counts_all() or mixed or any([number != number for number in call.fill]):
+    if call.counts_all() or mixed:
         return None
+    if not all([cmath.isfinite(number) for number in call.fill]):
+        # Its share has no derivative where it is 0, and integers are finite.
+        blends = not drops and any([BOUNDARIES[name].filled for name in resolved.padding_mode])
+        if blends or not is_differentiable(call.points.backend, call.image):
+            return None
     if not is_default(requested, rule):
         padding_mode = without_missing(requested.padding_mode, "constant")
         fill = requested.fill_value if call.filled and not drops else 0
