@@ -76,6 +76,16 @@ def test_a_complex_pixel_is_missing_if_either_part_is() -> None:
     np.testing.assert_allclose(weight, [[[0.25, 0, 0.25]]])
 
 
+@pytest.mark.parametrize("boundary", ["border", "antimirror"])
+def test_the_dtype_of_weights_does_not_depend_on_the_pixels(boundary: str) -> None:
+    image, grid = np.ones((1, 1, 33), np.float32), np.linspace(-1, 1, 4).reshape(1, 4, 1)
+    options = {"antialias": True, "return_weight": True, **IGNORE}
+    for pixel in (1.0, np.nan):  # a value, and one that is missing
+        image[0, 0, 3] = pixel
+        result, weight = gridsample.grid_sample(image, grid, "linear", boundary, **options)
+        assert (result.dtype, weight.dtype) == (np.float32, np.float64)
+
+
 def test_a_constant_image_stays_constant() -> None:
     rng = cases.generator("missing", "constant")
     image = np.full((1, 1, 63, 65), 0.7, np.float32)

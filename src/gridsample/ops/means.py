@@ -191,6 +191,7 @@ def sample(
         weight = mean.weight
     if not rule.weighted:
         return result, None, call.options
+    weight = backend.astype(weight, sum_type(backend, image, points.array))
     return result, repeat_weight(backend, weight, result.shape), call.options
 
 
