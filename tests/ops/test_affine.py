@@ -1,8 +1,10 @@
 """`affine_sample` is `grid_sample` at what `affine_grid` makes, for all that both take."""
 
 import cases
+import jax
 import numpy as np
 import pytest
+import torch
 
 import gridsample
 
@@ -53,12 +55,45 @@ def test_rows_of_any_length(out, dtype, maps):
     theta = theta.astype(dtype)
     size = (maps, 3, *out)
     result = gridsample.affine_sample(image, theta, size)
-    np.testing.assert_array_equal(result, through_grid(image, theta, size))
+    # Coordinates of a grid are rounded, and differ by about a bit of each term.
+    atol = 64 * np.finfo(dtype).eps * np.abs(image).max() * max(image.shape[2:])
+    np.testing.assert_allclose(result, through_grid(image, theta, size), rtol=0, atol=atol)
     shifts = gridsample.affine_grid(theta, size) * 3
     axes = [np.arange(n, dtype=dtype) for n in out]
     positions = shifts + np.stack(np.meshgrid(*axes, indexing="ij")[::-1], -1)
     result = gridsample.grid_sample(image, shifts, coords="displacement")
     np.testing.assert_array_equal(result, gridsample.grid_sample(image, positions, coords="pixel"))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_positions_of_whole_pixels_are_exact(backend, align_corners):
+    """In float32, too, whose coordinates at 1,000 pixels are 1e-4 pixels apart."""
+    convert = {"numpy": np.asarray, "torch": torch.from_numpy, "jax": jax.numpy.asarray}[backend]
+    ramp = np.arange(1001, dtype="float32") + np.zeros((1, 1, 3, 1), "float32")
+    mirror, identity = np.eye(2, 3, dtype="float32")[np.newaxis], np.eye(2, 3, dtype="float32")
+    mirror[0, 0, 0] = -1
+    for theta, expected in ((identity[np.newaxis], ramp), (mirror, ramp[..., ::-1])):
+        result = gridsample.affine_sample(
+            convert(ramp), convert(theta), ramp.shape, "linear", "border", align_corners
+        )
+        np.testing.assert_array_equal(np.asarray(result), expected)
+
+
+def test_second_derivatives_are_those_of_the_same_positions():
+    """They are computed at a grid, whose pixels are those that the maps show."""
+    image = torch.from_numpy(np.random.default_rng(3).standard_normal((1, 1, 3, 901), "float32"))
+    image.requires_grad_()
+    theta = torch.eye(2, 3)[None].requires_grad_()
+    values = gridsample.affine_sample(image, theta, (1, 1, 3, 901), padding_mode="border")
+    for creates in (False, True):
+        (slopes,) = torch.autograd.grad(
+            values.sum(), theta, create_graph=creates, retain_graph=True
+        )
+        if not creates:
+            expected = slopes
+    # Every other slope of a point would differ by about 450, the pixels of a unit of coordinates.
+    torch.testing.assert_close(slopes.detach(), expected, rtol=0, atol=1)
 
 
 @pytest.mark.covering

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends.base import Array, Backend
+from gridsample.definitions.coords import map_factors
 from gridsample.definitions.options import Options
 
 
@@ -55,6 +56,38 @@ def gradient_along(
     return backend.astype(backend.xp.stack([*columns, xp_sum(sums, 1)], -1), backend.type(name))
 
 
+class Change(NamedTuple):
+    """How maps are changed to maps of other units, or of a longer output: one is linear in theta.
+
+    Attributes:
+        scale: the factors of the entries, (D, D + 1).
+        shift: (D + 1,); the last column becomes the sum of the columns times these numbers.
+        centre: what is added to it, (D,).
+    """
+
+    scale: Any
+    shift: Any
+    centre: Any
+
+    def apply(self, backend: Backend, theta: Array) -> Array:
+        """Return the changed maps."""
+        scale, shift, centre = self.converted(backend, theta)
+        scaled = theta * scale
+        last = backend.xp.sum(scaled * shift, -1) + centre
+        return backend.concatenate([scaled[..., :-1], last[..., None]], -1)
+
+    def transpose(self, backend: Backend, gradient: Array) -> Array:
+        """Return the gradient of maps, given that of the changed ones."""
+        scale, shift, _ = self.converted(backend, gradient)
+        last = gradient[..., -1:] * shift
+        columns = gradient[..., :-1] + last[..., :-1]
+        return backend.concatenate([columns, last[..., -1:]], -1) * scale
+
+    def converted(self, backend: Backend, theta: Array) -> list[Array]:
+        """Return the numbers in the dtype of maps."""
+        return [backend.astype(backend.asarray(x, theta), theta.dtype) for x in self]
+
+
 class ThroughGrid(NamedTuple):
     """Affine maps as a grid, for a call that no kernel for maps can compute.
 
@@ -65,7 +98,7 @@ class ThroughGrid(NamedTuple):
         backend: the backend.
         theta: the maps.
         options: the options of sampling on the grid.
-        change: a matrix by which the maps are multiplied, or None.
+        change: how the maps are changed, or None.
         out: the shape of the grid.
         single: the axes that are longer than those of the result.
     """
@@ -73,7 +106,7 @@ class ThroughGrid(NamedTuple):
     backend: Backend
     theta: Array
     options: Options
-    change: Any
+    change: Change | None
     out: Sequence[Any]
     single: Sequence[int]
 
@@ -85,9 +118,14 @@ class ThroughGrid(NamedTuple):
         """Compute the grid (N, *out, D)."""
         theta = self.theta
         if self.change is not None:
-            change = self.backend.asarray(self.change, theta)
-            theta = theta @ self.backend.astype(change, theta.dtype)
+            with self.backend.quiet():  # NaN stays NaN
+                theta = self.change.apply(self.backend, self.backend.astype(theta, self.wide()))
         return grid_along(self.backend, theta, self.out, self.corners())
+
+    def wide(self) -> Any:
+        """The dtype in which maps are changed."""
+        is_double = self.backend.type_name(self.theta.dtype, "theta") == "float64"
+        return self.backend.type("float64" if is_double else "float32")
 
     def remove_added(self, values: Array) -> Array:
         """Remove the added points from samples (N, C, *out)."""
@@ -106,29 +144,40 @@ class ThroughGrid(NamedTuple):
     def gradient(self, grad_grid: Array) -> Array:
         """Compute the gradient of the maps from that of the grid."""
         gradient = gradient_along(self.backend, grad_grid, self.out, self.corners())
-        if self.change is None:
-            return gradient
-        change = self.backend.asarray(self.change.T.copy(), self.theta)
-        return gradient @ self.backend.astype(change, gradient.dtype)
+        if self.change is not None:
+            gradient = self.change.transpose(self.backend, gradient)
+        return self.backend.astype(gradient, self.theta.dtype)
 
 
 def through_grid(
-    backend: Backend, theta: Array, out: Sequence[Any], options: Options
+    backend: Backend, theta: Array, spatial: Sequence[Any], out: Sequence[Any], options: Options
 ) -> ThroughGrid:
-    """Describe the grid on which an image is sampled in place of maps."""
-    if options.footprint is None:
-        return ThroughGrid(backend, theta, options, None, out, ())
+    """Describe the grid on which an image is sampled in place of maps.
+
+    It is one of pixels, whose positions are exact at whole pixels as those of kernels for maps are,
+    unless a program is being traced, whose sizes need not be numbers.
+    """
     rank, normalized = len(out), options.coords == "normalized"
-    # The coordinates -1 and 1 of a single corner pixel are the same place.
-    single = [k for k, n in enumerate(out) if n == 1 and not (normalized and options.align_corners)]
-    if not single:
+    single: Sequence[int] = ()
+    if options.footprint is not None:
+        # The coordinates -1 and 1 of a single corner pixel are the same place.
+        fixed = normalized and options.align_corners
+        single = [k for k, n in enumerate(out) if n == 1 and not fixed]
+    wide = tuple(3 if k in single else n for k, n in enumerate(out))
+    converts = normalized and backend.is_concrete(theta)
+    if not converts and not single:
         return ThroughGrid(backend, theta, options, None, out, ())
-    change = np.eye(rank + 1)
+    scale, shift, centre = np.ones((rank, rank + 1)), np.eye(rank + 1)[rank], np.zeros(rank)
+    if converts:
+        factors, middle = map_factors(spatial, out, options.coords, options.align_corners)
+        scale, centre = np.array(factors), np.array(middle)
+        scale[:, :rank] *= 2  # from 2 i + 1 - n to i
+        shift[:rank] = [(1 - n) / 2 for n in reversed(out)]
     for k in single:  # three points, of which the output has the second
         column = rank - 1 - k
-        if normalized:
-            change[column, column] = 3
+        if normalized and not converts:
+            scale[:, column] = 3
         else:
-            change[column, rank] = -1
-    wide = tuple(3 if k in single else n for k, n in enumerate(out))
-    return ThroughGrid(backend, theta, options.changed(), change, wide, single)
+            shift[column] -= 1
+    changed = options.changed(coords="pixel") if converts else options.changed()
+    return ThroughGrid(backend, theta, changed, Change(scale, shift, centre), wide, single)

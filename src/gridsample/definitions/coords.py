@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,39 @@ def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
     else:
         steps = (2 * index + (1 - size)) / max(size, 1)
     return steps.astype(dtype)
+
+
+def map_factors(
+    spatial: Sequence[Any], out: Sequence[Any], coords: str, align_corners: bool
+) -> tuple[list[list[float]], list[float]]:
+    """Return what converts affine maps of coordinates to maps of positions in pixels.
+
+    A map's entries times ``scale``, plus ``centre`` in the last column, take an output point with
+    index i of n to its position.  For normalized coordinates, they take it as the whole number
+    2 i + 1 - n.  So the positions of whole pixels are exact, which coordinates at them are not.
+
+    Args:
+        spatial: the image's spatial shape.
+        out: the output's, with as many axes.
+        coords: "normalized", or another unit, which is pixels.
+        align_corners: whether -1 and 1 are the centres of the corner pixels.
+
+    Returns:
+        scale: D rows of D + 1 factors, x first.
+        centre: D summands.
+
+    Example:
+        >>> from gridsample.definitions.coords import map_factors
+        >>> map_factors((7,), (7,), "normalized", align_corners=False)
+        ([[0.5, 3.5]], [3.0])
+    """
+    rank = len(spatial)
+    if coords != "normalized":
+        return [[1.0] * (rank + 1)] * rank, [0.0] * rank
+    gaps = [max(n - align_corners, 1) for n in reversed(out)]
+    units = [(n - align_corners) / 2 for n in reversed(spatial)]
+    scale = [[*[unit / gap for gap in gaps], unit] for unit in units]
+    return scale, [(n - 1) / 2 for n in reversed(spatial)]
 
 
 def find_coords(coords: Any) -> str:

@@ -91,7 +91,8 @@ def affine_sample(
 
     The coordinates are computed a few hundred points at a time, while they are sampled.  A stored
     grid would be as large as two or three channels of the output.  The results agree up to the
-    rounding of coordinates.
+    rounding of a grid's coordinates, which maps do not have: in float32, too, the identity returns
+    the image.
 
     For torch tensors, the result is a tensor with derivatives of any order in input and theta.
     First derivatives need no grid either.  Derivatives of higher order, `torch.func` transforms and

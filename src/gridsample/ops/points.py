@@ -56,7 +56,7 @@ class SamplePoints:
         backend, out = self.backend, self.out
         samples = backend.affine(image, self.array, out, options, dtype)
         if samples is None:
-            grid = through_grid(backend, self.array, out, options)
+            grid = through_grid(backend, self.array, image.shape[2:], out, options)
             samples = grid.remove_added(backend.gather(image, grid.grid(), grid.options, dtype))
         return samples
 
@@ -70,7 +70,7 @@ class SamplePoints:
         gradients = backend.affine_backward(values, image, array, out, options, needed, dtype)
         if gradients is not None:
             return gradients
-        grid = through_grid(backend, array, out, options)
+        grid = through_grid(backend, array, image.shape[2:], out, options)
         upstream = grid.extend(values)
         first, second = backend.backward(upstream, image, grid.grid(), grid.options, needed, dtype)
         return first, grid.gradient(second) if needed[1] else second

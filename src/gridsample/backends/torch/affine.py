@@ -122,7 +122,7 @@ class AffineCall(NamedTuple):
 
         This also works for tensors that are not eager.
         """
-        points = maps.through_grid(self.backend, theta, self.out, self.options)
+        points = maps.through_grid(self.backend, theta, image.shape[2:], self.out, self.options)
         first, second = derivatives.backward(
             points.extend(values), image, points.grid(), needed, points.options
         )

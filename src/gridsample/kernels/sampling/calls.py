@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gridsample.definitions.caches import cached_property
+from gridsample.definitions.coords import map_factors
 from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
@@ -126,7 +128,8 @@ class Preparation:
 
     Attributes:
         operation: what the program does.
-        whole: the plan.
+        whole: the plan; positions of maps are in pixels.
+        output_axes: the settings of the output's axes.
         plan: the same; over footprints, for the image of one level.
         level: the number of that level, or None without footprints.
         layouts: what is read and written.
@@ -147,7 +150,11 @@ class Preparation:
     def __init__(
         self, operation: Operation, plan: Plan, order: Order, layouts: Layouts, level: int | None
     ) -> None:
-        self.operation, self.layouts, self.level, self.whole = operation, layouts, level, plan
+        self.operation, self.layouts, self.level = operation, layouts, level
+        self.output_axes = output_axes(plan)
+        if plan.are_maps(layouts.grid[0]):
+            plan = replace(plan, coords="pixel")  # see `map_factors`
+        self.whole = plan
         self.plan = plan = plan if level is None else plan_at(plan, level)
         self.rules = rules_of(plan, order, layouts.filled)
         orders = Orders.of(len(plan.spatial))
@@ -332,8 +339,6 @@ class Preparation:
             source = source._replace(
                 grid_layout=AFFINE if rows == rank else PROJECTIVE,
                 kind=element(plan.real),
-                # In a halved image, positions count its pixels, but maps have the whole's units.
-                pixels=plan.coords == "pixel" and plan.footprint is None,
             )
             return source, (rows * (rank + 1), 0, 0)
         spaces = spacing(grid)
@@ -431,7 +436,7 @@ class Preparation:
             "out_planes": values.starts,
             "sums_item": sums.item if sums else 0,
             "sums_planes": sums.starts if sums else 0,
-            **output_axes(self.whole),
+            **self.output_axes,
             **({} if self.level is None else footprint_settings(self.whole, self.level)),
         }
 
@@ -442,8 +447,12 @@ class Preparation:
         return frozen(self.pixel_weights.starts.repeat(2 if self.plan.dtype.kind == "c" else 1))
 
 
-def output_axes(plan: Plan) -> dict[str, list[int]]:
-    """Return the settings of the output's last axes, for displacements and affine maps."""
+def output_axes(plan: Plan) -> dict[str, Any]:
+    """Return the settings of the output's last axes, for displacements and affine maps.
+
+    A displacement is added to the index of its point.  The own coordinates that maps of normalized
+    coordinates take are integers: 2 i + 1 - n, twice the distance from the centre in pixels.
+    """
     rank, normalized = len(plan.spatial), plan.coords == "normalized"
     sizes, full_sizes, firsts = [1] * rank, [1] * rank, [0] * rank
     if len(plan.out) >= rank:
@@ -451,13 +460,16 @@ def output_axes(plan: Plan) -> dict[str, list[int]]:
         sizes, full_sizes, firsts = (
             [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
         )
-    gaps = [max(n - plan.align_corners, 1) for n in full_sizes]
+    # The coordinates -1 and 1 of a single corner pixel are the same place.
+    steps = [0 if n == 1 and plan.align_corners else 2 for n in full_sizes]
+    scale, centre = map_factors(plan.spatial, full_sizes[::-1], plan.coords, plan.align_corners)
     return {
         "out_sizes": sizes,
-        "out_step": [2 if normalized else 1] * rank,
+        "out_step": steps if normalized else [1] * rank,
         "out_start": [
             2 * first + 1 - n if normalized else first
             for first, n in zip(firsts, full_sizes, strict=True)
         ],
-        "out_gap": gaps if normalized else [1] * rank,
+        "map_scale": [number for row in scale for number in row],
+        "map_centre": centre,
     }

@@ -32,7 +32,6 @@ def footprint_settings(plan: Plan, number: int) -> dict[str, Any]:
     unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     return {
         "unit": [pixels * scale for pixels in unit],
-        "spacing": spacing_of_points(plan),
         "gain": level.gain,
         "shift": level.shift,
         "max_samples": plan.footprint.max_samples,
@@ -51,14 +50,3 @@ def scratch_of(plan: Plan) -> int:
         taps *= plan.footprint.max_samples
     labels = lanes_of(plan) * (math.prod(plan.spatial) + 2)
     return min(taps, labels) * lanes_of(plan) * LABEL
-
-
-def spacing_of_points(plan: Plan) -> list[float]:
-    """Return the distance of the output's points along each axis, x first, as maps see it."""
-    if plan.coords == "pixel":
-        return [1.0] * len(plan.spatial)
-    # The coordinates -1 and 1 of a single corner pixel are the same place.
-    return [
-        0.0 if n == 1 and plan.align_corners else 2 / max(n - plan.align_corners, 1)
-        for n in plan.whole[: -len(plan.spatial) - 1 : -1]
-    ]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.coords import map_factors
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.fill_values import (
@@ -149,7 +150,8 @@ def grid_sums(plan: Plan, points: Array) -> Array:
 def grid_gradient(sums: Array, plan: Plan) -> Array:
     """Return the gradient of a plan's grid or affine maps, given the `grid_sums` of `own_grids`."""
     if plan.are_maps(sums.shape):
-        gradient: Array = sums.sum(1)
+        scale, _ = map_factors(plan.spatial, plan.whole, plan.coords, plan.align_corners)
+        gradient: Array = sums.sum(1) * scale
         return gradient.astype(plan.real)
     if len(sums) == plan.grid_items:
         return sums

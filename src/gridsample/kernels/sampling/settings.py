@@ -52,14 +52,15 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         out_sizes=("int64", rank),  # of the last axes of the output, x first
         sums_item="int64",  # of the image's gradient
         sums_planes="*int64",
-        # A point's own coordinate is (index * step + start) / gap; its index is + start, too.
+        # A point's own coordinate is index * step + start; see `calls.output_axes`.
         out_step=("float64", rank),
         out_start=("float64", rank),
-        out_gap=("float64", rank),
+        # The factors of an affine map's entries, and what is added to those of its last column.
+        map_scale=("float64", rank * (rank + 1)),
+        map_centre=("float64", rank),
     )
     if footprints:
         fields |= {
-            "spacing": ("float64", rank),  # units between output points, for affine maps
             "gain": ("float64", rank),  # from coordinates to those in the image of the level
             "shift": ("float64", rank),
             "max_samples": "int64",  # samples along a side

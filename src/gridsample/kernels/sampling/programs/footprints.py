@@ -170,9 +170,8 @@ class Sides:
         read = self.points.entries_of_maps(group)
         usable, sides = finite(base), []
         for a in range(rank):
-            spacing = self.call.spacing[a].to(function.real)
-            entries = [read(d * (rank + 1) + a) for d in range(rank)]
-            side = [entry * spacing for entry in entries]
+            step = self.call.out_step[a].to(function.real)
+            side = [read(d * (rank + 1) + a) * step for d in range(rank)]
             sides.append([(usable & (x - x == 0.0)).select(x, 0.0) for x in side])
         return sides
 
@@ -217,7 +216,7 @@ class Sides:
         """Return what sides add to the gradient of their affine map; its last column gets none."""
         terms = []
         for side in zip(*sides, strict=True):  # of each row
-            terms += [x.to("float64") * by for x, by in zip(side, self.call.spacing, strict=True)]
+            terms += [x.to("float64") * by for x, by in zip(side, self.call.out_step, strict=True)]
             terms.append(terms[-1].like(0.0))
         return terms
 

@@ -40,7 +40,6 @@ class PointSource(NamedTuple):
         asks_at_once: whether it pays to ask for those of points at random places once these are
             located.
         in_blocks: whether planes are processed in blocks if points are far apart.
-        pixels: whether maps take the indices of points, and footprints do not change their units.
     """
 
     grid_layout: str
@@ -51,7 +50,6 @@ class PointSource(NamedTuple):
     prefetches: bool
     asks_at_once: bool
     in_blocks: bool
-    pixels: bool = False
 
 
 class Points:
@@ -403,7 +401,7 @@ class Points:
         positions = [index.to(self.function.real) for index in outer]
         own = [self.output_coordinate(1 + a, x) for a, x in enumerate(positions)]
         first = self.call.grid.at(item * self.map_size)
-        terms = self.map_terms(own, lambda k: first.load(k).to(self.function.real))
+        terms = self.map_terms(own, self.scaled_entries(first.load))
         return OutputRow(tuple(outer), tuple(terms))
 
     def output_position(self, group: Group) -> list[Value]:
@@ -469,25 +467,37 @@ class Points:
         return sums
 
     def entries_of_maps(self, group: Group) -> Callable[[int], Value]:
-        """Return what reads an entry of the maps of a group."""
+        """Return what reads an entry of the maps of a group, to positions in pixels."""
         if not group.listed:
-            row = self.call.grid.at(group.item * self.map_size)
-            return lambda k: row.load(k).to(self.function.real)
-        read = self.reader(group, self.call.grid, self.map_size, 0)
-        return lambda k: read(k).to(self.function.real)
+            return self.scaled_entries(self.call.grid.at(group.item * self.map_size).load)
+        return self.scaled_entries(self.reader(group, self.call.grid, self.map_size, 0))
+
+    def scaled_entries(self, read: Callable[[int], Value]) -> Callable[[int], Value]:
+        """Return what reads an entry of maps to positions, given what reads one as it is stored."""
+        real, columns = self.function.real, self.rank + 1
+        if self.source.grid_layout == PROJECTIVE:  # which are of pixels already
+            return lambda k: read(k).to(real)
+
+        def entry(k: int) -> Value:
+            stored = read(k).to("float64")
+            with self.function.exactly():
+                scaled: Value = stored * self.call.map_scale[k]
+                if k % columns == self.rank:
+                    scaled = scaled + self.call.map_centre[k // columns]
+            return scaled.to(real)
+
+        return entry
 
     def output_coordinates(self, group: Group) -> list[Value]:
-        """Return the points' own coordinates, in the units of the grid."""
+        """Return the points' own coordinates, which maps take."""
         return [self.output_coordinate(*axis) for axis in enumerate(self.output_position(group))]
 
     def output_coordinate(self, axis: int, position: Value) -> Value:
-        """Convert positions along an axis of the output to the units of the grid."""
+        """Convert positions along an axis of the output to the coordinates that maps take."""
         call, real = self.call, self.function.real
-        step, start, gap = (
-            numbers[axis].to(real) for numbers in (call.out_step, call.out_start, call.out_gap)
-        )
+        step, start = (numbers[axis].to(real) for numbers in (call.out_step, call.out_start))
         with self.function.exactly():
-            own: Value = position + start if self.source.pixels else (position * step + start) / gap
+            own: Value = position * step + start
         return own
 
     # Results --------------------------------------------------------------------------------------
