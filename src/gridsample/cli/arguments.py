@@ -188,7 +188,8 @@ SHARED: dict[str, dict[str, Any]] = {
     "--nodata": {
         "type": parsers.number,
         "metavar": "VALUE",
-        "help": "value of missing pixels and missing results (default: the tag of a TIFF file)",
+        "help": "value of missing pixels and missing results (default: the tag of a TIFF file, "
+        "or the attribute _FillValue of a Zarr array)",
     },
     "--align-corners": {
         "action": "store_true",

@@ -23,9 +23,10 @@ alpha:
 
 MISSING_NOTES = """\
 missing pixels:
-  NaN, and the value of --nodata or of a TIFF file's nodata tag. They are ignored: a result is the
-  mean of the other pixels that it reads. A result without any is missing, too, and gets the nodata
-  value, or NaN. With --missing propagate, every result that reads a missing pixel is missing.
+  NaN, and the value of --nodata, of a TIFF file's nodata tag or of a Zarr array's _FillValue. They
+  are ignored: a result is the mean of the other pixels that it reads. A result without any is
+  missing, too, and gets the nodata value, or NaN. With --missing propagate, every result that reads
+  a missing pixel is missing.
   Modes that copy whole pixels copy missing ones, too. Outside the image, nothing is missing unless
   --padding missing is given (gridsample warp)."""
 

@@ -15,6 +15,7 @@ from gridsample.cli.arguments import Command, add_shared
 from gridsample.cli.files import antialiases, output_size, resize_antialiases
 from gridsample.cli.maps import canvas_of
 from gridsample.cli.terminal import progress_bar
+from gridsample.io.nodata import number_in
 from gridsample.io.omezarr import Multiscale, is_store, read_multiscale
 from gridsample.io.output import size_text
 from gridsample.io.rfc5 import read_transformations
@@ -55,11 +56,8 @@ def command() -> Command:
     command.add_argument(
         "--halve", metavar="AXES", help="axes to halve, such as yx (default: all spatial axes)"
     )
-    command.add_argument(
-        "--missing", choices=("propagate", "ignore"), default="propagate", help="NaN, as in resize"
-    )
     add_store(command)
-    add_shared(command, "--threads", "--force")
+    add_shared(command, "--missing", "--nodata", "--threads", "--force")
     return command
 
 
@@ -95,12 +93,12 @@ def add_store(command: Any) -> None:
 
 def warp_store(arguments: argparse.Namespace) -> None:
     """Warp a Zarr store."""
-    reject_options(arguments, "grid", "nodata", "straight_alpha", "volume", "align_corners")
+    reject_options(arguments, "grid", "straight_alpha", "volume", "align_corners")
     image = open_input(arguments)
     options = {
         **common_options(arguments),
         "padding_mode": arguments.padding,
-        "missing": arguments.missing or "propagate",
+        **missing_options(image, arguments),
         "antialias": antialiases(arguments),
     }
     if arguments.fill is not None:
@@ -139,11 +137,13 @@ def matrix_options(image: Multiscale, arguments: argparse.Namespace) -> dict[str
 
 def resize_store(arguments: argparse.Namespace) -> None:
     """Resize a Zarr store."""
-    reject_options(arguments, "nodata", "straight_alpha", "volume", "missing")
-    old_size = spatial_size(open_input(arguments))
+    reject_options(arguments, "straight_alpha", "volume")
+    image = open_input(arguments)
+    old_size = spatial_size(image)
     size = output_size(arguments, old_size)
     options = {
         **common_options(arguments),
+        **missing_options(image, arguments),
         "align_corners": arguments.align_corners,
         "antialias": resize_antialiases(arguments, old_size, size),
         "mode": arguments.mode,
@@ -161,7 +161,7 @@ def pyramid(arguments: argparse.Namespace) -> None:
         "levels": arguments.levels,
         "mode": arguments.mode,
         "halve": arguments.halve,
-        "missing": arguments.missing,
+        **missing_options(open_input(arguments), arguments),
     }
     run(arguments, "halving", zarr.pyramid, options)
 
@@ -237,6 +237,13 @@ def common_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "threads": arguments.threads,
         "overwrite": arguments.force,
     }
+
+
+def missing_options(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return how missing pixels are treated: ignored by default if a number stands for them."""
+    known = arguments.nodata is not None or number_in(image.arrays[0].attrs) is not None
+    missing = arguments.missing or ("ignore" if known else "propagate")
+    return {"missing": missing, "nodata": arguments.nodata}
 
 
 def describe(path: Path) -> list[tuple[str, str]]:

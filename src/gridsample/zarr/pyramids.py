@@ -14,6 +14,7 @@ from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metad
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resizing import interpolate
 from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
+from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
 
 
 def pyramid(
@@ -25,6 +26,7 @@ def pyramid(
     axes: str | None = None,
     halve: str | None = None,
     missing: str = "propagate",
+    nodata: float | None = None,
     layout: Layout = AS_INPUT,
     threads: int | None = None,
     overwrite: bool = False,
@@ -51,6 +53,9 @@ def pyramid(
         axes: the names of the source's axes, such as "cyx"; None for those in its metadata.
         halve: the names of the axes to halve, such as "yx"; None for all spatial axes.
         missing: "propagate" or "ignore" NaN, as in `gridsample.interpolate`.
+        nodata: the number that stands for missing pixels, beside NaN; None for the attribute
+            ``_FillValue`` of the source's array, if it has one, and NaN for no number.  Missing
+            results have this number, too.
         layout: chunks, shards and Zarr version of the output.
         threads: how many chunks are computed at a time; None for one per core.
         overwrite: whether to replace the output if it exists.
@@ -81,16 +86,18 @@ def pyramid(
     mode = mode or ("label" if "image-label" in image.extras else "linear")
     check_halving(mode)
     # Errors of the dtype and of options are raised before anything is written.
-    pixel = np.zeros((1, 1) + (1,) * len(spatial), ChunkReader(base).dtype)
+    missing_pixels = nodata_of(base, nodata, missing, copies=mode == "label")
+    pixel = np.zeros((1, 1) + (1,) * len(spatial), reader_of(base, missing_pixels).dtype)
     options: dict[str, Any] = {"mode": mode, "align_corners": False, "missing": missing}
     interpolate(pixel, pixel.shape[2:], **options)
     halving = halved_axes(image, halve)
     shapes, factors = level_shapes(base.shape, halving, job.layout.chunks or base.chunks, levels)
     recipe = {"command": "pyramid", "mode": mode, "missing": missing}
+    recipe["nodata"] = "" if missing_pixels is None else repr(missing_pixels.number)
     with job.output(shapes, recipe) as out:
         out.fill(0, ChunkReader(base).__getitem__)
         for level in range(1, len(shapes)):
-            finer, factor = ChunkReader(out.arrays[level - 1]), factors[level - 1]
+            finer, factor = reader_of(out.arrays[level - 1], missing_pixels), factors[level - 1]
             halve_region = partial(
                 halved_region,
                 finer=finer,
@@ -100,7 +107,8 @@ def pyramid(
                 missing=missing,
                 shares=last_shares(base.shape, factor),
             )
-            out.fill(level, halve_region)
+            out.fill(level, stored(halve_region, missing_pixels))
+        name_number(out.arrays, nodata)
         scales = [blocks_affine(factor) for factor in factors]
         write_metadata(out.group, image, image.affines[0], scales, job.name, mode)
     return job.traffic

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.request import ResizeRequest
+from gridsample.io.nodata import NoData
 from gridsample.io.omezarr import resampled_affine, write_metadata
-from gridsample.io.stores import ChunkReader, Region, Traffic
+from gridsample.io.stores import Region, Traffic
+from gridsample.ops.missing import check_rule
 from gridsample.ops.resized_parts import resize_block, windows_of
 from gridsample.ops.resizing import interpolate, plan_resizing
 from gridsample.warp import fitted
 from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
+from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
 
 
 def resize(
@@ -26,6 +29,8 @@ def resize(
     *,
     align_corners: bool | None = None,
     antialias: bool = False,
+    missing: str = "propagate",
+    nodata: float | None = None,
     axes: str | None = None,
     layout: Layout = AS_INPUT,
     threads: int | None = None,
@@ -46,7 +51,9 @@ def resize(
         mode: the method, as in `interpolate`; several are in x, y, z order.
         align_corners: as in `interpolate`.
         antialias: whether weights are stretched along axes that shrink, as in `interpolate`.
-        axes, layout, threads, overwrite, progress: as in `warp`.
+        missing: "propagate", or "ignore": other pixels make up for missing ones, as in
+            `interpolate`; not with splines, whose coefficients depend on all pixels.
+        nodata, axes, layout, threads, overwrite, progress: as in `warp`.
 
     Returns:
         What was read and written.
@@ -71,25 +78,46 @@ def resize(
     resizing = plan_resizing(
         inputs, size, None, ResizeRequest(mode, align_corners, antialias=antialias, threads=1)
     )
-    reader = ChunkReader(job.array)
-    # Errors of the dtype are raised before anything is written.
+    methods = resizing.methods
+    copies = {method.name for method in methods} <= {"nearest", "nearest-exact"} and not antialias
+    copies = copies or any(method.votes for method in methods)
+    missing_pixels = nodata_of(job.array, nodata, missing, copies)
+    if missing == "ignore" and missing_pixels is None and np.dtype(job.array.dtype).kind in "fc":
+        missing_pixels = NoData(True, None, np.dtype(job.array.dtype))
+    averages = missing_pixels is not None and missing_pixels.ignore
+    if averages:
+        check_rule(methods, (), any(method.prefilter > 1 for method in methods))
+    reader = reader_of(job.array, None if averages else missing_pixels)
+    # Errors of the dtype and of options are raised before anything is written.
     pixel = np.zeros((1, 1) + (1,) * len(spatial), reader.dtype)
-    interpolate(pixel, pixel.shape[2:], mode=mode, align_corners=align_corners, antialias=antialias)
+    interpolate(
+        pixel,
+        pixel.shape[2:],
+        mode=mode,
+        align_corners=align_corners,
+        antialias=antialias,
+        missing=missing,
+    )
 
     def block(region: Region) -> NDArray[np.generic]:
         windows = windows_of(resizing, inputs, [region[k] for k in spatial])
         source_region = list(region)
         for k, window in zip(spatial, windows, strict=True):
             source_region[k] = window.inputs
-        planes = resize_block(
-            planes_of(reader[tuple(source_region)], spatial), windows, resizing, inputs
-        )
+        pixels = planes_of(reader[tuple(source_region)], spatial)
+        if missing_pixels is not None and averages:
+            sums = resize_block(missing_pixels.stacked(pixels, 1), windows, resizing, inputs)
+            planes = missing_pixels.mean(sums, 1)
+        else:
+            planes = resize_block(pixels, windows, resizing, inputs)
         return from_planes(planes, [part.stop - part.start for part in region], spatial)
 
     recipe: dict[str, Any] = {"command": "resize", "mode": mode, "antialias": antialias}
-    recipe["align_corners"] = align_corners
+    recipe |= {"align_corners": align_corners, "missing": missing}
+    recipe["nodata"] = None if missing_pixels is None else repr(missing_pixels.number)
     with job.output([job.shape(resizing.size)], recipe) as out:
-        out.fill(0, block)
+        out.fill(0, block if averages else stored(block, missing_pixels))
+        name_number(out.arrays, nodata)
         voxels = fitted(inputs, resizing.size, bool(align_corners))
         affine = resampled_affine(job.image.affines[0], voxels, spatial)
         write_metadata(out.group, job.image, affine, name=job.name)

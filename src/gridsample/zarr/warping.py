@@ -29,6 +29,7 @@ from gridsample.chunked.regions import (
 from gridsample.chunked.splines import fill_of, lines_of
 from gridsample.chunked.windows import Window
 from gridsample.definitions.footprints import MAX_SAMPLES
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Mode
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import (
@@ -42,9 +43,11 @@ from gridsample.io.omezarr import (
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
+from gridsample.warp import copies_pixels
 from gridsample.world import Displacement
 from gridsample.zarr.computed import Coefficients, at_level
 from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
+from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
 
 Array = NDArray[Any]
 
@@ -67,6 +70,7 @@ def warp(
     max_samples: int = MAX_SAMPLES,
     missing: str = "propagate",
     min_weight: float = 0.0,
+    nodata: float | None = None,
     axes: str | None = None,
     layout: Layout = AS_INPUT,
     threads: int | None = None,
@@ -104,6 +108,9 @@ def warp(
             the world, for the metadata of the output; None for the identity.
         fill_value: the value outside, as in `grid_sample`; one number for all channels.
         extrapolate, prefilter, antialias, max_samples, missing, min_weight: as in `grid_sample`.
+        nodata: the number that stands for missing pixels, beside NaN; None for the attribute
+            ``_FillValue`` of the source's array, if it has one, and NaN for no number.  Missing
+            results have this number, too.
         axes: the names of the source's axes, such as "cyx"; None for those in its metadata.
         layout: chunks, shards and Zarr version of the output.
         threads: how many chunks are computed at a time; None for one per core.
@@ -145,19 +152,24 @@ def warp(
         "min_weight": min_weight,
         "threads": 1,
     }
-    call = call_of(job, pixel_map, options)
+    copies = (copies_pixels(mode, len(job.spatial)) and not antialias) or has_labels(mode)
+    missing_pixels = nodata_of(job.array, nodata, missing, copies)
+    reader = reader_of(job.array, missing_pixels)
+    call = call_of(job, pixel_map, options, reader.dtype)
     steps = [describe_step(step) for step in pixel_map.steps]
     recipe = {"command": "warp", "affine": pixel_map.affine.tolist(), "steps": steps}
     recipe["options"] = repr(sorted(options.items()))
+    recipe["nodata"] = None if missing_pixels is None else repr(missing_pixels.number)
     with job.output([job.shape(pixel_map.size)], recipe) as out:
-        reader = ChunkReader(job.array)
         dtype = reader.dtype
         lines = lines_of(call, job.spatial, fill_of(call, dtype, 1, 0))
         if lines:
             wide = sum_type(dtype, wide=True)
             reader = ChunkReader(Coefficients(reader, lines, wide))
         reader = at_level(reader, job.spatial, call)
-        out.fill(0, Warper(call, pixel_map, reader, job.spatial, dtype).compute)
+        warper = Warper(call, pixel_map, reader, job.spatial, dtype)
+        out.fill(0, stored(warper.compute, missing_pixels))
+        name_number(out.arrays, nodata)
         write_metadata(out.group, job.image, pixel_map.affine, name=job.name)
     return job.traffic
 
@@ -257,10 +269,11 @@ def describe_step(step: Any) -> Any:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def call_of(job: Job, pixel_map: PixelMap, options: dict[str, Any]) -> Sampling:
-    """Check the options of sampling."""
-    rank, dtype = len(job.spatial), np.dtype(job.array.dtype).newbyteorder("=")
-    real = np.float64
+def call_of(
+    job: Job, pixel_map: PixelMap, options: dict[str, Any], dtype: np.dtype[Any]
+) -> Sampling:
+    """Check the options of sampling pixels of a dtype."""
+    rank, real = len(job.spatial), np.float64
     call = sampling_of((1, 1, *job.inputs), pixel_map.size, coords="pixel", real=real, **options)
     # Errors of the dtype, and of combinations, are raised before anything is written.
     pixel, identity = np.zeros((1, 1) + (1,) * rank, dtype), np.eye(rank, rank + 1)[np.newaxis]

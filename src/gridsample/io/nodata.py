@@ -1,0 +1,112 @@
+"""Missing pixels in files: NaN, and the number that a file stores in their place.
+
+While pixels are sampled, missing ones are NaN.  Afterwards, missing results get the file's number.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class NoData(NamedTuple):
+    """Which pixels of a page are missing, and how they are treated.
+
+    Attributes:
+        ignore: whether other pixels make up for missing ones; otherwise results are missing, too.
+        number: the number that stands for a missing pixel; None if only NaN is missing.
+        dtype: the dtype of the page.
+    """
+
+    ignore: bool
+    number: Any
+    dtype: np.dtype[Any]
+
+    def with_nan(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return pixels in floating point, with NaN where they are missing."""
+        result = array.astype(self.sampling_dtype, copy=self.number is not None)
+        if self.number is not None:
+            result[array == self.number] = np.nan
+        return result
+
+    def with_number(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return results in the dtype of the page, with its number where they are NaN."""
+        missing = np.isnan(array)
+        if self.number is not None:
+            array = np.where(missing, self.number, array)
+        if self.dtype.kind not in "iu":
+            return array.astype(self.dtype, copy=False)
+        limits = np.iinfo(self.dtype)
+        # The largest integers may not be representable as floats.
+        high = np.nextafter(float(limits.max) + 1, 0) if limits.bits > 32 else limits.max
+        result: NDArray[Any] = np.rint(array).clip(limits.min, high).astype(self.dtype)
+        result[missing] = self.number
+        return result
+
+    @property
+    def sampling_dtype(self) -> np.dtype[Any]:
+        """The dtype in which pixels are sampled."""
+        if self.dtype.kind in "fc":
+            return self.dtype.newbyteorder("=")
+        return np.dtype(np.float64 if self.dtype.itemsize > 2 else np.float32)
+
+    def stacked(self, array: NDArray[Any], axis: int = -1) -> NDArray[Any]:
+        """Return pixels, with 0 where they are missing, followed by a mask for each channel."""
+        pixels = self.with_nan(array)
+        missing = np.isnan(pixels)
+        return np.concatenate([np.where(missing, 0, pixels), ~missing], axis, dtype=pixels.dtype)
+
+    def mean(self, both: NDArray[Any], axis: int = -1) -> NDArray[Any]:
+        """Divide weighted sums of `stacked` pixels by those of the masks."""
+        sums, weights = np.split(both, 2, axis)
+        known = weights.real > 0
+        missing = np.full_like(sums, np.nan)
+        return self.with_number(np.divide(sums, weights.real, out=missing, where=known))
+
+
+def storable(number: float, dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype has a number."""
+    if dtype.kind in "fc":
+        return True
+    if dtype.kind not in "iu" or number != number or number != int(number):
+        return False
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= number <= limits.max)
+
+
+# In the attributes of arrays ----------------------------------------------------------------------
+
+ATTRIBUTE = "_FillValue"
+
+
+def number_in(attributes: Mapping[str, Any]) -> Any:
+    """Return the number of missing pixels that an array's attributes name, or None.
+
+    Xarray writes it as a number or, in Zarr version 3, as the bytes of a float64 in base64.
+
+    >>> number_in({"_FillValue": -9999}), number_in({"_FillValue": "AAAAAICHw8A="}), number_in({})
+    (-9999, -9999.0, None)
+    """
+    value = attributes.get(ATTRIBUTE)
+    if isinstance(value, str):
+        try:
+            (number,) = struct.unpack("<d", base64.b64decode(value, validate=True))
+        except (binascii.Error, struct.error):
+            return None
+        return number
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def attribute_of(number: Any, dtype: np.dtype[Any], zarr_format: int) -> Any:
+    """Return the attribute that names a number; see `number_in`."""
+    if dtype.kind in "iu":
+        return int(number)
+    if zarr_format == 2:
+        return float(number)
+    return base64.b64encode(struct.pack("<d", float(number))).decode()
