@@ -143,7 +143,7 @@ def test_options_are_checked_when_given() -> None:
         PatchDownsample(3, 8, 4, (1, 2, 3))
     with pytest.raises(ValueError, match="along x must increase"):
         CenterPool([[0.5, 0.5]])
-    with pytest.raises(ValueError, match="1 to 3 axes"):
+    with pytest.raises(ValueError, match="1 to 8 axes"):
         CenterPool([])
     with pytest.raises(ValueError, match="with 1 spatial axes"):
         CenterPool([[0.0]])(torch.zeros(1, 1, 2, 2))

@@ -1,4 +1,4 @@
-"""Differentiable grid sampling for arrays in one to three dimensions.
+"""Differentiable grid sampling for arrays in one to eight dimensions.
 
 Importing this package loads nothing large.  NumPy and the modules of the package are loaded when
 one of its names is first used, llvmlite when something is first sampled, and PyTorch, JAX and

@@ -41,6 +41,7 @@ from gridsample.backends import backend_of
 from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import lanczos
 from gridsample.definitions.request import ResizeRequest
+from gridsample.definitions.shapes import MAX_RANK
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
 from gridsample.ndimage.axes import resized_positions, sample_separably
@@ -76,7 +77,7 @@ RESIZERS: dict[str, Any] = {
 TORCH_CUBIC = "cubic"
 Function = TypeVar("Function", bound=Callable[..., Any])
 # The highest order of a spline, and the number of axes that can be sampled or resized at once.
-MAX_ORDER, MAX_AXES = 7, 3
+MAX_ORDER, MAX_AXES = 7, MAX_RANK
 
 
 def with_promotion(function: Function) -> Function:
@@ -108,7 +109,7 @@ def map_coordinates(
     those with which the spline passes through the pixels.
 
     Args:
-        input: the image, with one to three axes, of any dtype.
+        input: the image, with one to eight axes, of any dtype.
         coordinates: one array of positions in pixels for each axis, in the order of the axes; they
             are broadcast to one shape.
         order: the order of the spline, 0 (nearest, ties up) to 7.
@@ -275,7 +276,7 @@ def resize(
     """Resize an image, like `jax.image.resize`, by weights on the pixels near each output.
 
     Args:
-        image: an image with any number of axes, of which at most three change.
+        image: an image with any number of axes, of which at most eight change.
         shape: the shape of the result.
         method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5", another of
             JAX's names for these, or a `jax.image.ResizeMethod`.

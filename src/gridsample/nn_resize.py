@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.methods import Mode, listed
 from gridsample.definitions.request import ResizeRequest
-from gridsample.definitions.shapes import AXES
+from gridsample.definitions.shapes import MAX_RANK, axis_name
 from gridsample.ops.resizing import Factor, interpolate, plan_resizing
 
 __all__ = ["CenterPool", "Downsample", "PatchDownsample", "Pyramid", "Upsample"]
@@ -285,15 +285,19 @@ class CenterPool(nn.Module):
     def __init__(self, centers: Sequence[Sequence[float]]) -> None:
         super().__init__()
         self.centers = tuple(tuple(float(c) for c in axis) for axis in centers)
-        if not 1 <= len(self.centers) <= 3:
-            raise ValueError(f"centers must be given for 1 to 3 axes, got {len(self.centers)}")
-        for name, axis in zip(AXES, self.centers, strict=False):
+        if not 1 <= len(self.centers) <= MAX_RANK:
+            raise ValueError(
+                f"centers must be given for 1 to {MAX_RANK} axes, got {len(self.centers)}"
+            )
+        for number, axis in enumerate(self.centers):
             if (
                 not axis
                 or not -1 <= axis[0] <= axis[-1] <= 1
                 or any(a >= b for a, b in itertools.pairwise(axis))
             ):
-                raise ValueError(f"centers along {name} must increase, from -1 to 1, got {axis}")
+                raise ValueError(
+                    f"centers along {axis_name(number)} must increase, from -1 to 1, got {axis}"
+                )
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the averages."""
@@ -311,7 +315,8 @@ class CenterPool(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the centres of each axis."""
-        return shown(**dict(zip(AXES, self.centers, strict=False)))
+        names = [axis_name(axis).replace(" ", "") for axis in range(len(self.centers))]
+        return shown(**dict(zip(names, self.centers, strict=True)))
 
 
 class Pyramid(nn.Module):

@@ -335,7 +335,7 @@ def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners:
     if patch_options.strict and not isinstance(size, (tuple, list)):
         return torch_call(corners)
     try:
-        size = check_output(size, 4 if patch_options.strict else 3, 5)
+        size = check_output(size, *((4, 5) if patch_options.strict else ()))
         if any(n < 1 for n in size):
             raise ValueError(f"size must be positive, got {size}")
         grid: Tensor = fields.affine_grid(theta, size, corners)

@@ -144,7 +144,7 @@ def calls(
 
 
 def ranks_of(name: str, ranks: Sequence[int]) -> st.SearchStrategy[int]:
-    """The ranks that a function takes; from four axes on, some are SciPy's own."""
+    """The ranks that are tested; programs that sample four axes at once take long to compile."""
     all_axes = name in ("map_coordinates", "geometric_transform", "affine_transform")
     least, most = 2 if name == "rotate" else 1, 3 if all_axes else 4
     return st.sampled_from([rank for rank in ranks if least <= rank <= most])

@@ -93,8 +93,8 @@ def test_errors_of_units() -> None:
         fields.to_pixel(grid, coords="displacement")
     with pytest.raises(ValueError, match=r"movedim\(1, -1\)"):
         fields.to_displacement(np.zeros((1, 2, 5, 6)), coords="pixel")
-    with pytest.raises(ValueError, match="1 to 3 components"):
-        fields.to_pixel(np.zeros((1, 4)), (4,))
+    with pytest.raises(ValueError, match="1 to 8 components"):
+        fields.to_pixel(np.zeros((1, 9)), (4,) * 9)
     with pytest.raises(TypeError, match="grid has dtype complex128"):
         fields.to_pixel(grid + 1j, (4, 4))
 

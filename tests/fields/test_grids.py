@@ -80,7 +80,7 @@ def test_sizes_of_zero_make_empty_grids() -> None:
         (np.zeros((2, 3)), (1, 1, 4, 4), ValueError, ["theta", "(1, 2, 3)", "(2, 3)"]),
         (np.zeros((1, 2, 3)), (2, 1, 4, 4), ValueError, ["theta", "(2, 2, 3)"]),
         (np.zeros((1, 2, 3), int), (1, 1, 4, 4), TypeError, ["theta", "int64", "float32"]),
-        (np.zeros((1, 2, 3)), (1, 1), ValueError, ["size", "3 to 5"]),
+        (np.zeros((1, 2, 3)), (1, 1), ValueError, ["size", "3 to 10"]),
         (np.zeros((1, 2, 3)), (1, 1, -4, 4), ValueError, ["size", "negative"]),
         (np.zeros((1, 2, 3)), (1, 1, 4.5, 4), TypeError, ["size", "integers"]),
         (np.zeros((1, 2, 3)), 4, TypeError, ["size", "sequence"]),

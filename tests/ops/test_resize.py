@@ -326,7 +326,7 @@ def test_invalid_arguments_are_rejected(
 
 
 def test_invalid_images_are_rejected() -> None:
-    with pytest.raises(ValueError, match="3 to 5 dimensions"):
+    with pytest.raises(ValueError, match="3 to 10 dimensions"):
         gridsample.interpolate(np.zeros((3, 3)), 2)
     with pytest.raises(ValueError, match="input must have at least one pixel"):
         gridsample.interpolate(np.zeros((1, 1, 0, 3)), 2)

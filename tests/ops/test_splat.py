@@ -133,7 +133,7 @@ VALUES, GRID = np.ones((2, 3, 4)), np.zeros((2, 4, 2))
     ("changes", "error", "words"),
     [
         ({"size": 5}, ValueError, ["grid", "(N, *out, 1)", "(2, 4, 2)"]),
-        ({"size": (5, 6, 7, 8)}, ValueError, ["size", "1 to 3", "(5, 6, 7, 8)"]),
+        ({"size": (2,) * 9}, ValueError, ["size", "1 to 8", "(2, 2, 2, 2, 2, 2, 2, 2, 2)"]),
         ({"size": ()}, ValueError, ["size", "()"]),
         ({"size": (5, 0)}, ValueError, ["size", "positive", "(5, 0)"]),
         ({"size": (5, 6.0)}, TypeError, ["size", "(5, 6.0)"]),

@@ -73,7 +73,7 @@ def affine_sample(
         array([3., 2., 1., 0.])
     """
     image, maps = as_dask(input, "input"), np.asarray(theta)
-    shape = check_output(size, 3, 5)
+    shape = check_output(size)
     check_theta(maps.shape, shape)
     check_map_coords(coords)
     options = {

@@ -43,7 +43,7 @@ def affine_transform(
     half a pixel beyond the last centre take the last pixel.
 
     Args:
-        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
+        image: an array of 1 to 8 axes: a dask array, or an array with chunks.
         matrix, offset: as in `gridsample.ndimage.affine_transform`.
         output_shape: the output's shape; None for the image's.
         order: the order of the spline, 0 to 5.
@@ -104,7 +104,7 @@ def map_coordinates(
     splines.
 
     Args:
-        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
+        image: an array of 1 to 8 axes: a dask array, or an array with chunks.
         coordinates: (D, *out), in pixels and in the order of the array's axes: an array, or a dask
             array, which need not fit in memory.
         order, mode, cval, prefilter: as in `affine_transform`.
@@ -157,7 +157,7 @@ def zoom(
     """Enlarge or shrink a chunked image by a factor, like `scipy.ndimage.zoom`.
 
     Args:
-        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
+        image: an array of 1 to 8 axes: a dask array, or an array with chunks.
         zoom: the factor, or one per axis; sizes are rounded.
         order, mode, cval, prefilter, threads: as in `affine_transform`.
         grid_mode: whether the outer edges of the image stay in place, rather than the centres of

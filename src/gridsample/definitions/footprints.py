@@ -24,6 +24,8 @@ SLACK = 1 / 64
 
 # The maximum number of samples along a side of a footprint: by default, and at most.
 MAX_SAMPLES, MAX_SAMPLES_LIMIT = 16, 64
+# The most axes of an image: the number of samples grows with their power.
+MAX_RANK = 3
 
 # Whether the gradient of the grid contains that of the footprint's sides.
 ATTACH, DETACH = "attach", "detach"
@@ -90,10 +92,16 @@ def check_footprint(footprint: Footprint | None, rank: int, grid: Shape) -> Foot
     """Return the record, or raise an error if the call does not support footprints.
 
     Raises:
-        ValueError: the grid is a list of points, which have no footprint.
+        ValueError: the grid is a list of points, which have no footprint, or the image has more
+            than 3 axes.
     """
     if footprint is None:
         return None
+    if rank > MAX_RANK:
+        raise ValueError(
+            f"antialias=True samples footprints in images with 1 to {MAX_RANK} spatial axes, "
+            f"got {rank}"
+        )
     if len(grid) != rank + 2:
         raise ValueError(
             f"antialias=True needs a grid with the image's {rank} axes between its first and its "

@@ -22,7 +22,7 @@ import numpy as np
 from gridsample.definitions import axis
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.links import unknown_name
-from gridsample.definitions.shapes import AXES
+from gridsample.definitions.shapes import axis_names
 from gridsample.definitions.weights import (
     FAMILIES,
     Array,
@@ -447,7 +447,7 @@ def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
         )
     if len(value) != rank:
         raise ValueError(
-            f"{name} needs one entry per axis of the image: {rank} ({', '.join(AXES[:rank])}), "
+            f"{name} needs one entry per axis of the image: {rank} ({axis_names(rank)}), "
             f"got {len(value)}: {tuple(value)!r}"
         )
     return tuple(value)

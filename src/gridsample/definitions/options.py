@@ -29,7 +29,7 @@ from gridsample.definitions.labels import check_label_fill, check_labels, has_la
 from gridsample.definitions.methods import Method, find_method, per_axis
 from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.definitions.request import Request, changed, is_default_fill
-from gridsample.definitions.shapes import Shape, channels_last, check_shapes
+from gridsample.definitions.shapes import Shape, channels_last, check_shapes, is_image
 from gridsample.definitions.zooming import Zoom
 
 # The largest number of images of a dtype, if it is not that of float32.
@@ -171,7 +171,7 @@ def checked(request: Request, image: Shape, grid: Shape) -> Options:
     """
     footprint = as_footprint(request.antialias, request.max_samples, request.footprint)
     # An image of the wrong rank raises a more specific error below.
-    last = channels_last(request.channel_axis if 3 <= len(image) <= 5 else 1, len(image))
+    last = channels_last(request.channel_axis if is_image(image) else 1, len(image))
     check_threads(request.threads)
     rank = check_shapes(image, grid, last)
     mode = per_axis(request.mode, rank, "mode")

@@ -14,7 +14,15 @@ from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import METHODS, Method, Mode, find_method, per_axis
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.request import ResizeRequest
-from gridsample.definitions.shapes import Shape, as_whole, channels_last, image_hint
+from gridsample.definitions.shapes import (
+    MAX_RANK,
+    Shape,
+    as_whole,
+    axis_name,
+    channels_last,
+    image_hint,
+    is_image,
+)
 
 # When integers are rounded: once, at the end; or after each axis, like Pillow or like PyTorch.
 ROUNDINGS = ("exact", "pillow", "torch")
@@ -65,7 +73,8 @@ def numbers_per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     if not isinstance(value, (tuple, list)):
         return (value,) * rank
     if len(value) != rank:
-        axes = ", ".join(("depth", "height", "width")[-rank:])
+        further = [axis_name(axis) for axis in reversed(range(3, rank))]
+        axes = ", ".join((*further, "depth", "height", "width")[-rank:])
         raise ValueError(
             f"{name} needs one number for all spatial axes of the input, or one for each: "
             f"({axes}{',' * (rank == 1)}), got {len(value)}: {tuple(value)}"
@@ -172,9 +181,10 @@ def check_rounding(rounding: Any) -> str:
 def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) -> bool:
     """Return whether channels come last, or raise an error if the shape is not that of an image."""
     check_threads(threads)
-    if not 3 <= len(shape) <= 5:
+    if not is_image(tuple(shape)):
         raise ValueError(
-            "input must have 3 to 5 dimensions, (N, C, *spatial) with 1 to 3 spatial axes, "
-            f"got {len(shape)} in shape {tuple(shape)}{image_hint(tuple(shape), (2,))}"
+            f"input must have 3 to {MAX_RANK + 2} dimensions, (N, C, *spatial) with 1 to "
+            f"{MAX_RANK} spatial axes, got {len(shape)} in shape {tuple(shape)}"
+            f"{image_hint(tuple(shape), (2,))}"
         )
     return channels_last(channel_axis, len(shape))

@@ -11,7 +11,36 @@ from gridsample.definitions.checks import check_extent
 from gridsample.definitions.links import about
 
 Shape = tuple[int, ...]
+# The most spatial axes of an image, and the names of the first ones; others have numbers.
+MAX_RANK = 8
 AXES = "xyz"
+
+
+def axis_name(axis: int) -> str:
+    """Return what messages call an axis of coordinates: x, y, z, and then its number from 0.
+
+    Example:
+        >>> from gridsample.definitions.shapes import axis_name
+        >>> axis_name(1), axis_name(3)
+        ('y', 'axis 3')
+    """
+    return AXES[axis] if axis < len(AXES) else f"axis {axis}"
+
+
+def axis_names(rank: int) -> str:
+    """Return what messages call all axes of coordinates.
+
+    Example:
+        >>> from gridsample.definitions.shapes import axis_names
+        >>> axis_names(2), axis_names(4)
+        ('x, y', 'x, y, z, axis 3')
+    """
+    return ", ".join([axis_name(axis) for axis in range(rank)])
+
+
+def is_image(shape: Shape) -> bool:
+    """Whether a shape has as many axes as that of an image, (N, C, *spatial)."""
+    return 3 <= len(shape) <= MAX_RANK + 2
 
 
 def channels_last(channel_axis: Any, dimensions: int) -> bool:
@@ -30,10 +59,10 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
     """Return the spatial rank, or raise an error if the shapes do not match."""
     layout = "(N, *spatial, C)" if last else "(N, C, *spatial)"
     unbatched = image_hint(image, grid)
-    if not 3 <= len(image) <= 5:
+    if not is_image(image):
         raise ValueError(
-            f"input must have 3 to 5 dimensions, {layout} with 1 to 3 spatial axes, "
-            f"got {len(image)} in shape {image}{unbatched}"
+            f"input must have 3 to {MAX_RANK + 2} dimensions, {layout} with 1 to {MAX_RANK} "
+            f"spatial axes, got {len(image)} in shape {image}{unbatched}"
         )
     rank = len(image) - 2
     if len(grid) < 2 or grid[-1] != rank:
@@ -42,11 +71,11 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
         second = len(grid) == rank + 2 and grid[1] == rank
         hint = "; its components come second: pass grid.movedim(1, -1)" if second else ""
         hint += ", or np.moveaxis(grid, 1, -1) for an array" if second else ""
-        if 3 <= len(grid) <= 5 and image[-1] == len(grid) - 2:
+        if is_image(grid) and image[-1] == len(grid) - 2:
             hint = "; the two seem to be exchanged: the image comes first, then the grid"
         raise ValueError(
             f"grid must be (N, *out, {rank}) for an input with {rank} spatial "
-            f"{'axis' if rank == 1 else 'axes'}: its last axis holds {', '.join(AXES[:rank])}; "
+            f"{'axis' if rank == 1 else 'axes'}: its last axis holds {axis_names(rank)}; "
             f"got grid shape {grid} for input shape {image}{hint}{about('grid')}"
         )
     if image[0] != grid[0] and 1 not in (image[0], grid[0]):
@@ -83,14 +112,13 @@ def check_size(size: Any, grid: Shape) -> Shape:
         spatial = tuple([as_whole(n) for n in sizes])
     except TypeError:
         raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
-    if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
-        raise ValueError(f"size must hold 1 to 3 positive numbers, *spatial, got {size!r}")
+    if not 1 <= len(spatial) <= MAX_RANK or min(spatial) < 1:
+        raise ValueError(f"size must hold 1 to {MAX_RANK} positive numbers, *spatial, got {size!r}")
     check_extent("the result", spatial, 1)
     if len(grid) < 2 or grid[-1] != len(spatial):
-        axes = ", ".join(AXES[: len(spatial)])
         raise ValueError(
             f"grid must be (N, *out, {len(spatial)}) for size {spatial}: its last axis holds "
-            f"{axes}; got grid shape {grid}"
+            f"{axis_names(len(spatial))}; got grid shape {grid}"
         )
     return spatial
 
@@ -129,7 +157,7 @@ def as_whole(n: Any) -> Any:
     return int(n)  # when a tensor is traced, torch warns here that it becomes a constant
 
 
-def check_output(size: Any, min_length: int, max_length: int) -> Shape:
+def check_output(size: Any, min_length: int = 3, max_length: int = MAX_RANK + 2) -> Shape:
     """Return an output's shape, or raise an error if it does not have an accepted length."""
     try:
         shape = tuple([as_whole(n) for n in size])

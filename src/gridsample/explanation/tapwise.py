@@ -25,7 +25,7 @@ from gridsample.definitions.methods import Method, Mode
 from gridsample.definitions.options import checked, plan_of
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.request import Request
-from gridsample.definitions.shapes import AXES, as_whole
+from gridsample.definitions.shapes import MAX_RANK, as_whole, axis_name
 from gridsample.explanation.explanation import Explanation
 from gridsample.explanation.records import AxisSteps, AxisTap, Reader, Tap, corners, read, winner
 from gridsample.explanation.table import MAX_FOLDS_SHOWN
@@ -179,7 +179,7 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
     elif plan.coords == "displacement":
         position = coordinate + index
     start = AxisSteps(
-        AXES[a],
+        axis_name(a),
         size,
         method,
         name,
@@ -355,7 +355,7 @@ def _check_size(size: Any) -> tuple[int, ...]:
         sizes = (None,)
     if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in sizes):
         raise TypeError(f"size must be integers, (W,), (W, H) or (W, H, D), got {size!r}")
-    if not 1 <= len(sizes) <= len(AXES) or min(sizes) < 1:
+    if not 1 <= len(sizes) <= MAX_RANK or min(sizes) < 1:
         raise ValueError(f"size must be (W,), (W, H) or (W, H, D), each at least 1, got {size!r}")
     return tuple(int(n) for n in sizes)
 

@@ -15,7 +15,7 @@ from gridsample.backends import Backend, backend_of
 from gridsample.definitions.coords import COORDS
 from gridsample.definitions.dtypes import GRID_TYPES, WIDE_TYPES
 from gridsample.definitions.links import about, unknown_name
-from gridsample.definitions.shapes import Shape, as_whole
+from gridsample.definitions.shapes import MAX_RANK, Shape, as_whole
 
 Array = Any
 Cells = list[list[Array]]
@@ -62,13 +62,13 @@ def check_field(backend: Backend, field: Array, name: str) -> Shape:
     """Return the spatial shape of a field, or raise an error if it is not (N, *spatial, D)."""
     shape = backend.shape(field)
     rank = len(shape) - 2
-    if not 1 <= rank <= 3 or shape[-1] != rank:
+    if not 1 <= rank <= MAX_RANK or shape[-1] != rank:
         remark = ""
-        if 1 <= rank <= 3 and shape[1] == rank:
+        if 1 <= rank <= MAX_RANK and shape[1] == rank:
             remark = f"; if the components come second, move them: {name}.movedim(1, -1) in torch"
         raise ValueError(
-            f"{name} must be (N, *spatial, D), with D components (x, y, z) for D = 1 to 3 spatial "
-            f"axes; got shape {shape}{remark}{about('grid')}"
+            f"{name} must be (N, *spatial, D), with D components (x, y, z, ...) for D = 1 to "
+            f"{MAX_RANK} spatial axes; got shape {shape}{remark}{about('grid')}"
         )
     if 0 in shape[1:-1]:
         raise ValueError(f"{name} has an empty spatial axis: shape {shape}")
@@ -89,9 +89,10 @@ def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ..
             f"{name} must have {rank} entries, the spatial shape of an image without N and C, "
             f"got {sizes}"
         )
-    if not 1 <= len(sizes) <= 3 or any([n < 1 for n in sizes]):
+    if not 1 <= len(sizes) <= MAX_RANK or any([n < 1 for n in sizes]):
         raise ValueError(
-            f"{name} must be the spatial shape of an image, 1 to 3 positive integers, got {sizes}"
+            f"{name} must be the spatial shape of an image, 1 to {MAX_RANK} positive integers, "
+            f"got {sizes}"
         )
     if all([type(n) is int for n in sizes]) and math.prod(sizes) >= _MAX_PIXELS:
         raise ValueError(f"{name} must have less than 2**59 pixels, got {sizes}")
@@ -209,28 +210,27 @@ def assembled(backend: Backend, cells: Cells) -> Array:
 
 
 def adjugate(m: Cells) -> Cells:
-    """The adjugate of matrices with D = 1 to 3: the inverse times the determinant."""
+    """The adjugate of matrices: the inverse times the determinant, of signed minors."""
     if len(m) == 1:
         return [[m[0][0] * 0 + 1]]
-    if len(m) == 2:
-        return [[m[1][1], m[0][1] * -1], [m[1][0] * -1, m[0][0]]]
-
-    def minor(i: int, j: int) -> Array:
-        a, b = [k for k in range(3) if k != i]
-        c, d = [k for k in range(3) if k != j]
-        return (m[a][c] * m[b][d] - m[a][d] * m[b][c]) * (-1) ** (i + j)
-
-    return [[minor(j, i) for j in range(3)] for i in range(3)]
+    places = range(len(m))
+    return [[determinant(without(m, j, i)) * (-1) ** (i + j) for j in places] for i in places]
 
 
 def determinant(m: Cells) -> Array:
-    """The determinant of matrices with D = 1 to 3."""
-    if len(m) == 1:
-        return m[0][0]
-    if len(m) == 2:
-        return m[0][0] * m[1][1] - m[0][1] * m[1][0]
-    column = [row[0] for row in adjugate(m)]
-    return m[0][0] * column[0] + m[0][1] * column[1] + m[0][2] * column[2]
+    """The determinant of matrices, expanded along their first row."""
+    total = m[0][0]
+    if len(m) > 1:
+        total = total * determinant(without(m, 0, 0))
+    for k in range(1, len(m)):
+        total = total + m[0][k] * (determinant(without(m, 0, k)) * (-1) ** k)
+    return total
+
+
+def without(m: Cells, row: int, column: int) -> Cells:
+    """Return matrices without a row and a column."""
+    rows = [*m[:row], *m[row + 1 :]]
+    return [[*cells[:column], *cells[column + 1 :]] for cells in rows]
 
 
 def solve(backend: Backend, m: Cells, right: Sequence[Array]) -> list[Array]:

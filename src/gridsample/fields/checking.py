@@ -10,7 +10,7 @@ from gridsample.backends import Backend
 from gridsample.definitions import html
 from gridsample.definitions.coords import find_coords
 from gridsample.definitions.links import explanation
-from gridsample.definitions.shapes import AXES, Shape
+from gridsample.definitions.shapes import Shape, axis_name
 from gridsample.fields.arrays import (
     Array,
     Cells,
@@ -58,7 +58,7 @@ class GridCheck:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Yield the names and the values of all lines but the hints."""
-        names = AXES[: len(self.size)]
+        names = [axis_name(axis) for axis in range(len(self.size))]
         yield "grid", f"{self.shape} for an image of size {self.size}"
         yield "outside", f"{self.outside:.4g} of all points"
         yield "NaN", f"{self.missing:.4g} of all points"
@@ -94,7 +94,7 @@ def check_grid(
     `gridsample doctor` finds the same mistakes in code.
 
     Args:
-        grid: (N, *out, D) coordinates for D = 1 to 3, in x, y, z order.
+        grid: (N, *out, D) coordinates for D = 1 to 8, in x, y, z order.
         size: the spatial shape of the image that is sampled, (height, width) or
             (depth, height, width).
         align_corners: the meaning of -1 and 1, as in `grid_sample`.

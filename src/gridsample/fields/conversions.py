@@ -11,6 +11,7 @@ from gridsample.backends import Backend, overridable
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import COORDS
+from gridsample.definitions.shapes import MAX_RANK
 from gridsample.fields.arrays import (
     Array,
     as_wide_arrays,
@@ -51,7 +52,7 @@ def to_pixel(
     `grid_sample`.
 
     Args:
-        grid: (..., D) coordinates for D = 1 to 3, in x, y, z order; (N, *spatial, D) for
+        grid: (..., D) coordinates for D = 1 to 8, in x, y, z order; (N, *spatial, D) for
             displacements.  Integers are converted to float64.
         size: the spatial shape of the image that is sampled, (height, width) or
             (depth, height, width); not used for displacements.
@@ -89,7 +90,7 @@ def to_normalized(
     pixel at every coordinate.
 
     Args:
-        grid: (..., D) positions for D = 1 to 3, in x, y, z order; (N, *spatial, D) for
+        grid: (..., D) positions for D = 1 to 8, in x, y, z order; (N, *spatial, D) for
             displacements.  Integers are converted to float64.
         size: the spatial shape of the image that is sampled, (height, width) or
             (depth, height, width).
@@ -132,7 +133,7 @@ def to_displacement(
     """Convert a grid to displacements: pixels from each output pixel's own position.
 
     Args:
-        grid: (N, *spatial, D) coordinates for D = 1 to 3, in x, y, z order.
+        grid: (N, *spatial, D) coordinates for D = 1 to 8, in x, y, z order.
         size: the spatial shape of the image that is sampled, (height, width) or
             (depth, height, width); used for normalized coordinates only.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
@@ -183,7 +184,7 @@ def theta_from_matrix(
     maps input to output is ``t.inverse.params``; SciPy's ``offset`` is the matrix's last column.
 
     Args:
-        matrix: (D, D + 1) or (D + 1, D + 1), or a batch of them with N in front; D = 1 to 3.
+        matrix: (D, D + 1) or (D + 1, D + 1), or a batch of them with N in front; D = 1 to 8.
             Integers are converted to float64.  The last row must be 0 ... 0 1, which is not
             checked for tensors; see `homography_grid` for others.
         input_size: the spatial shape of the image, (height, width) or (depth, height, width).
@@ -276,7 +277,7 @@ def invert_theta(theta: Any) -> Any:
     change: normalized for the theta of `affine_grid`, pixels for matrices in pixels.
 
     Args:
-        theta: (N, D, D + 1) or (D, D + 1) affine maps, D = 1 to 3.
+        theta: (N, D, D + 1) or (D, D + 1) affine maps, D = 1 to 8.
 
     Returns:
         (N, D, D + 1) in theta's dtype, with N = 1 for a single map.
@@ -306,7 +307,7 @@ def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
     An axis with one point does not determine its column of theta, which is then 0.
 
     Args:
-        grid: (N, *out, D) normalized coordinates in x, y, z order, D = 1 to 3.
+        grid: (N, *out, D) normalized coordinates in x, y, z order, D = 1 to 8.
         align_corners: the meaning of -1 and 1 on the output's side, as in `affine_grid`.
 
     Returns:
@@ -356,7 +357,7 @@ def homography_grid(
     exactly 0, the point is at infinity, and its coordinates are NaN.
 
     Args:
-        matrix: (D + 1, D + 1), or a batch of them with N in front; D = 1 to 3.  Affine matrices,
+        matrix: (D + 1, D + 1), or a batch of them with N in front; D = 1 to 8.  Affine matrices,
             (D, D + 1), are accepted, too.  Integers are converted to float64.
         input_size: the spatial shape of the image, (height, width) or (depth, height, width).
         output_size: the spatial shape of the result; OpenCV's ``dsize`` reversed.
@@ -405,9 +406,10 @@ def homography_grid(
 def rank_of(backend: Backend, grid: Array) -> int:
     """The number of components of a grid, or an error."""
     shape = backend.shape(grid)
-    if not shape or not 1 <= shape[-1] <= 3:
+    if not shape or not 1 <= shape[-1] <= MAX_RANK:
         raise ValueError(
-            f"grid must be (..., D), with the 1 to 3 components x, y, z last; got shape {shape}"
+            f"grid must be (..., D), with the 1 to {MAX_RANK} components x, y, z, ... last; "
+            f"got shape {shape}"
         )
     return shape[-1]
 
@@ -475,7 +477,7 @@ def homogeneous(backend: Backend, matrix: Array, rank: int, name: str) -> Array:
     """Return matrices as (N, D + 1, D + 1), or raise an error if they have another shape."""
     shape = backend.shape(matrix)
     if not (
-        1 <= rank <= 3
+        1 <= rank <= MAX_RANK
         and len(shape) in (2, 3)
         and shape[-1] == rank + 1
         and shape[-2] in (rank, rank + 1)

@@ -67,7 +67,7 @@ def compose(
     inner))``, up to interpolation.
 
     Args:
-        outer: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
+        outer: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 8.
         inner: (N, *out, D) in pixels; its positions are in the outer field.  If N is 1 here or in
             the outer field, it is broadcast.
         mode: the method that interpolates the outer field's displacements, as in `grid_sample`.
@@ -165,7 +165,7 @@ def invert(
     ``converged`` is false.
 
     Args:
-        field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
+        field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 8.
         mode: the method that interpolates the displacements, as in `grid_sample`.
         iterations: the maximum number of steps.  The iteration ends early when every residual is
             below a hundredth of the tolerance, except for tensors that record derivatives, are
@@ -275,7 +275,7 @@ def exp(
     exp(v) is exp(-v), and the map does not fold if the first step does not.
 
     Args:
-        velocity: (N, *spatial, D) in pixels per unit time, components in x, y, z order, D = 1 to 3.
+        velocity: (N, *spatial, D) in pixels per unit time, components in x, y, z order, D = 1 to 8.
         steps: the number of compositions.  2^steps should be several times the largest difference
             between the velocities of neighbouring pixels; 7 is sufficient for most fields.
         mode: the method that interpolates the displacements, as in `grid_sample`.

@@ -23,7 +23,7 @@ def identity_grid(
     """Make the identity grid, which samples every pixel at its own position.
 
     Args:
-        size: the output's shape, (N, C, *out) with 1 to 3 axes after the first two, as in
+        size: the output's shape, (N, C, *out) with 1 to 8 axes after the first two, as in
             `affine_grid`.
         align_corners: whether -1 and 1 are the centres of the corner pixels or their outer edges.
         dtype: float16, float32 or float64.
@@ -42,7 +42,7 @@ def identity_grid(
         array([[-0.5, -0.5],
                [ 0.5, -0.5]])
     """
-    batch, _, *out = check_output(size, 3, 5)
+    batch, _, *out = check_output(size)
     corners = check_flag(align_corners, "align_corners")
     grid_dtype = np.dtype(dtype)
     if grid_dtype.name not in ("float16", "float32", "float64"):
@@ -62,7 +62,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
     coordinates of each output pixel's centre, as in `torch.nn.functional.affine_grid`.
 
     Args:
-        theta: (N, D, D + 1) matrices for D = 1, 2 or 3; float16, float32 or float64.  For a torch
+        theta: (N, D, D + 1) matrices for D = 1 to 8; float16, float32 or float64.  For a torch
             tensor (also bfloat16), the result is a tensor that is differentiable in theta.
         size: the output's shape, (N, C, *out) with D axes after the first two: integers of
             Python, NumPy or torch, or tensors with one element.
@@ -86,7 +86,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
     backend = backend_of(theta=theta)
     (maps,) = backend.asarrays(theta=theta)
     to_check, to_use = backend.extents(size)
-    shape = check_output(to_check, 3, 5)
+    shape = check_output(to_check)
     check_theta(backend.shape(maps), shape)
     if backend.type_name(maps.dtype, "theta") not in GRID_TYPES:
         raise TypeError(

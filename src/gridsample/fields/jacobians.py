@@ -57,7 +57,7 @@ def jacobian(
     (`gridsample.grid_gradient`), which at the edge depend on the boundary.
 
     Args:
-        field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
+        field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 8.
         mode: None for differences, or a method of `grid_sample`, such as "spline3".
         padding_mode: the boundary that extends the displacements; used only with a mode.
         coords: what the field holds: "displacement" (pixels from each pixel's own position) or
@@ -130,7 +130,7 @@ def regularity(field: Any, *, coords: str = "displacement") -> Regularity:
     At the ends of an axis, the second derivative along it counts as 0.  Affine maps do not bend.
 
     Args:
-        field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
+        field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 8.
         coords: what the field holds, as in `jacobian`.
 
     Returns:

@@ -90,7 +90,7 @@ def affine_transform(
         return restored(sample_separably(image, positions, spline, result), input)
     matrix, offset = as_real(matrix, image), [as_real(numbers, image) for numbers in offset]
     if goes_to_scipy(image):
-        of_scipy = scipy_function("affine_transform", "an input with more than three axes")
+        of_scipy = scipy_function("affine_transform", "an input with more than eight axes")
         of_scipy(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
     is_new = not isinstance(output, np.ndarray)

@@ -45,7 +45,7 @@ def map_coordinates(
     from `spline_filter`.
 
     Args:
-        input: the image, of any rank (SciPy processes more than three axes), real or complex.
+        input: the image, of any rank (SciPy processes more than eight axes), real or complex.
         coordinates: (rank, *out), in pixels, in the order of the image's axes: z, y, x.
         output: an array or a tensor for the result, or its dtype; None for the input's dtype.
         order: the order of the spline, 0 (nearest, ties up) to 5.
@@ -88,7 +88,7 @@ def map_coordinates(
             f"the first axis must have one entry for each of the input's {image.ndim} axes"
         )
     if goes_to_scipy(image):
-        of_scipy = scipy_function("map_coordinates", "an input with more than three axes")
+        of_scipy = scipy_function("map_coordinates", "an input with more than eight axes")
         return of_scipy(image, positions, output, order, mode, cval, prefilter)
     result = new_output(output, image, shape)
 
@@ -162,7 +162,7 @@ def geometric_transform(
     shape = tuple(map(operator.index, image.shape if output_shape is None else output_shape))
     check_rank(image.shape, shape)
     if goes_to_scipy(image) or type(mapping).__name__ == "LowLevelCallable":
-        of_scipy = scipy_function("geometric_transform", "more than three axes, or a C function,")
+        of_scipy = scipy_function("geometric_transform", "more than eight axes, or a C function,")
         options = (order, mode, cval, prefilter, extra_arguments, extra_keywords)
         return of_scipy(image, mapping, shape, output, *options)
     result = new_output(output, image, shape)

@@ -8,6 +8,7 @@ import importlib.util
 from typing import Any
 
 from gridsample.backends import backend_of
+from gridsample.definitions.shapes import MAX_RANK
 
 
 def scipy_function(name: str, reason: str) -> Any:
@@ -36,6 +37,6 @@ def scipy_originals() -> Any:
 
 def goes_to_scipy(image: Any) -> bool:
     """Whether an image has more axes than we support, so that SciPy must process it."""
-    if image.ndim > 3 and not backend_of(image=image).is_host:
-        raise TypeError(f"input has {image.ndim} axes; accepted: tensors with up to three")
-    return bool(image.ndim > 3)
+    if image.ndim > MAX_RANK and not backend_of(image=image).is_host:
+        raise TypeError(f"input has {image.ndim} axes; accepted: tensors with up to {MAX_RANK}")
+    return bool(image.ndim > MAX_RANK)

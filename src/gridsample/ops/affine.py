@@ -37,7 +37,7 @@ def repeat(
     if layouts is None:
         return None
     check_map_coords(request.coords)
-    shape = check_output(size, 3, 5)
+    shape = check_output(size)
     check_theta(backend.shape(theta), shape)
     filled = fill_value is not NO_FILL and not is_default_fill(fill_value)
     call = prepared_call(backend, request, layouts, shape[2:], filled)
@@ -61,7 +61,7 @@ def run_affine_sample(
     if request.channel_axis == 1 and hasattr(input, "shape"):
         image = backend.asarrays(**arrays)[0]
         check_layout(backend, image, backend.shape(image), False)
-    return sample(backend, arrays, request, rule, size=check_output(size, 3, 5))
+    return sample(backend, arrays, request, rule, size=check_output(size))
 
 
 @operation(run_affine_sample, arrays=2, shortcut=repeat)
@@ -149,7 +149,7 @@ def run_affine_sample_vjp(
     flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
     rule = as_rule(request, weights, request.padding_mode)
     arrays = named_arrays(weights, **arrays)
-    return sample_vjp(arrays, request, rule, flags, check_output(size, 3, 5))
+    return sample_vjp(arrays, request, rule, flags, check_output(size))
 
 
 @operation(run_affine_sample_vjp, arrays=3)

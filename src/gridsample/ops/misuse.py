@@ -13,7 +13,7 @@ from gridsample.backends import Backend, is_traced
 from gridsample.definitions.links import about
 from gridsample.definitions.methods import listed
 from gridsample.definitions.request import Request
-from gridsample.definitions.shapes import Shape, channels_last
+from gridsample.definitions.shapes import Shape, channels_last, is_image
 
 # The image is from -1 to 1.  A grid whose points are further from it is in other units.
 FAR = 11.0
@@ -86,7 +86,7 @@ def check_use(backend: Backend, image: Any, grid: Any, request: Request) -> bool
 def warned(image: Shape, grid: Shape, values: Any, request: Request, level: int) -> bool:
     """Warn about each suspicious argument; return whether there was any."""
     # Other shapes are an error.
-    if not 3 <= len(image) <= 5 or len(grid) < 2 or grid[-1] != len(image) - 2:
+    if not is_image(image) or len(grid) < 2 or grid[-1] != len(image) - 2:
         return False
     last = channels_last(request.channel_axis, len(image))
     spatial = image[1:-1] if last else image[2:]
@@ -134,8 +134,8 @@ def has_channels_last(image: Shape) -> bool:
     The last axis of (N, C, L, 1) is not taken for channels: it makes a signal an image.  The map of
     features (N, C, 12, 4) is not rare.
     """
-    min_channels = 1 if len(image) == 5 else 2
-    if not 4 <= len(image) <= 5 or not min_channels <= image[-1] <= MAX_CHANNELS:
+    min_channels = 1 if len(image) >= 5 else 2
+    if len(image) < 4 or not is_image(image) or not min_channels <= image[-1] <= MAX_CHANNELS:
         return False
     return min(image[1:-1]) > 4 * image[-1]
 

@@ -184,7 +184,7 @@ def interpolate(
     and weights, the result is bitwise that of plain resizing.
 
     Args:
-        input: the image, (N, C, *spatial) with 1 to 3 spatial axes; an array or a tensor of
+        input: the image, (N, C, *spatial) with 1 to 8 spatial axes; an array or a tensor of
             bool, any integer dtype, float16 to float64 (tensors also bfloat16), complex64 or
             complex128; any strides.  bool and integers are rounded and saturate.  uint8 images are
             summed in fixed point; the result is within 1 of the rounded exact result.

@@ -113,7 +113,7 @@ def grid_sample(
     the options and values that have a page, and `gridsample.help("missing")` prints one.
 
     Args:
-        input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer dtype,
+        input: the image, (N, C, *spatial) with 1 to 8 spatial axes; bool, any integer dtype,
             float16 to float64, bfloat16 in torch and JAX, complex64 or complex128; any strides and
             byte order.  It is never modified.
         grid: the coordinates, (N, *out, D) for D spatial axes, float16 to float64.  The last axis
@@ -146,7 +146,7 @@ def grid_sample(
             if the input already holds such coefficients.
         antialias: whether a result is the mean over its point's footprint, the parallelogram that
             the differences to its neighbours in the grid span, so that no pixel is skipped where
-            the grid shrinks the image.  ``out`` then has as many axes as the image.
+            the grid shrinks the image.  ``out`` then has as many axes as the image, 1 to 3.
         max_samples: the maximum number of samples along a side of a footprint, 1 to 64.
         footprint: "attach" for the exact gradient of the grid, in which the sides of footprints
             move with their grid points, or "detach" to treat them as constants.

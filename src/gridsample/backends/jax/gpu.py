@@ -29,7 +29,9 @@ def is_available() -> bool:
 
 def supports(*avals: Any, call: Call, **_: Any) -> bool:
     """Whether the kernels compute a call."""
-    return call.plan.footprint is None and not call.plan.vanishes(call.order)
+    plan = call.plan
+    few_axes = len(plan.spatial) <= gpu.MAX_RANK
+    return few_axes and plan.footprint is None and not plan.vanishes(call.order)
 
 
 def layout(shape: Sequence[int]) -> launching.Layout:

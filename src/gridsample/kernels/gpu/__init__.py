@@ -71,6 +71,8 @@ CROWDED = 8
 INTERLEAVED, WORTH = 8, 1 << 20
 # The numbers that a program of `collect` processes.
 FLAT = 1024
+# The most spatial axes of an image: kernels have a stride, a size and taps for each of x, y and z.
+MAX_RANK = 3
 
 
 # What kernels are compiled for -------------------------------------------------------------------
@@ -188,9 +190,13 @@ def sampling_call(
     and writes per tap; exact sums need more of them.  With footprints, the image is halved
     ``level`` times.
     """
+    rank = len(plan.spatial)
+    if rank > MAX_RANK:
+        raise ValueError(
+            f"input has {rank} spatial axes; accepted on a GPU: 1 to {MAX_RANK}, or any on the CPU"
+        )
     import triton.language as tl
 
-    rank = len(plan.spatial)
     visits *= math.prod(method.taps for method in plan.methods)
     shared = plan.items if plan.grid_items == 1 else 1
     # Many taps of successive points share lines of the cache already.
