@@ -503,7 +503,7 @@ def test_explanations_copy_the_image(dtype):
         (TypeError, r"size must be integers.*got \(4, 2\.5\)", {"size": (4, 2.5)}),
         (TypeError, r"size must be integers.*got '44'", {"size": "44"}),
         (ValueError, r"size must be.*at least 1, got \(4, 0\)", {"size": (4, 0)}),
-        (ValueError, r"size must be \(W,\).*got \(4, 4, 4, 4\)", {"size": (4, 4, 4, 4)}),
+        (ValueError, r"size must be \(W,\).*got \(4, 4, 4, 4, 4", {"size": (4,) * 9}),
         (ValueError, r"size must be \(W,\).*got \(\)", {"size": ()}),
         (ValueError, r"at must have a coordinate for each axis.*got 3", {"at": (1, 2, 3)}),
         (TypeError, r"at must be one number for each axis.*got 'ab'", {"at": "ab"}),

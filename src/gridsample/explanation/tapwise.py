@@ -354,9 +354,12 @@ def _check_size(size: Any) -> tuple[int, ...]:
     except TypeError:
         sizes = (None,)
     if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in sizes):
-        raise TypeError(f"size must be integers, (W,), (W, H) or (W, H, D), got {size!r}")
+        raise TypeError(f"size must be integers, (W,), (W, H), (W, H, D), ..., got {size!r}")
     if not 1 <= len(sizes) <= MAX_RANK or min(sizes) < 1:
-        raise ValueError(f"size must be (W,), (W, H) or (W, H, D), each at least 1, got {size!r}")
+        raise ValueError(
+            f"size must be (W,), (W, H), (W, H, D), ..., with 1 to {MAX_RANK} numbers, each at "
+            f"least 1, got {size!r}"
+        )
     return tuple(int(n) for n in sizes)
 
 
