@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from gridsample import ndimage as ndimage
     from gridsample import nn as nn
     from gridsample import onnx as onnx
+    from gridsample import operators as operators
     from gridsample import registration as registration
     from gridsample import skimage as skimage
     from gridsample import torch_compat as torch_compat
@@ -130,7 +131,17 @@ _SUBMODULES = {
         "methods",
         "ndimage",
     ),
-    *("nn", "onnx", "registration", "skimage", "torch_compat", "world", "xarray", "zarr"),
+    *(
+        "nn",
+        "onnx",
+        "operators",
+        "registration",
+        "skimage",
+        "torch_compat",
+        "world",
+        "xarray",
+        "zarr",
+    ),
 }
 
 

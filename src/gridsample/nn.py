@@ -24,12 +24,14 @@ from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.definitions.request import Request
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
+from gridsample.operators import deformable_attention
 from gridsample.ops.missing import as_rule
 from gridsample.ops.sampling import grid_sample
 
 __all__ = [
     "AffineGrid",
     "CenterPool",
+    "DeformableAttention",
     "Downsample",
     "GridSample",
     "PatchDownsample",
@@ -239,3 +241,33 @@ class SpatialTransformer(nn.Module):
     def extra_repr(self) -> str:
         """Return the size, if one is set."""
         return "" if self.size is None else f"size={self.size}"
+
+
+class DeformableAttention(nn.Module):
+    """`gridsample.operators.deformable_attention` as a module without parameters.
+
+    Shapes:
+        value (N, S, H, D), the (height, width) of L levels, sampling_locations (N, Q, H, L, P, 2)
+        and attention_weights (N, Q, H, L, P) give (N, Q, H * D), with the dtype of value.
+
+    Example:
+        >>> import torch, gridsample.nn
+        >>> attend = gridsample.nn.DeformableAttention()
+        >>> value = torch.arange(5.0).reshape(1, 5, 1, 1)
+        >>> locations, weights = torch.full((1, 1, 1, 2, 1, 2), 0.5), torch.ones(1, 1, 1, 2, 1)
+        >>> attend(value, [(2, 2), (1, 1)], locations, weights)
+        tensor([[[5.5000]]])
+    """
+
+    def forward(
+        self,
+        value: Tensor,
+        value_spatial_shapes: Any,
+        sampling_locations: Tensor,
+        attention_weights: Tensor,
+    ) -> Tensor:
+        """Sum the weighted samples of each query."""
+        result: Tensor = deformable_attention(
+            value, value_spatial_shapes, sampling_locations, attention_weights
+        )
+        return result

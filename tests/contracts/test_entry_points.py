@@ -12,7 +12,7 @@ import scipy.sparse
 import torch
 
 import gridsample
-from gridsample import cv, ndimage, nn, torch_compat
+from gridsample import cv, ndimage, nn, operators, torch_compat
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 
@@ -23,6 +23,16 @@ VALUES = np.ones((2, 3, 4, 6), np.float32)
 MAPS = np.tile(np.eye(2, 3, dtype=np.float32), (2, 1, 1))
 PLACES = np.ones((4, 6), np.float32)
 OUT = (2, 3, 4, 6)
+# Two levels of a pixel each, three queries, and a point of each level.
+PIXELS = np.ones((1, 2, 2, 4), np.float32)
+POINTS, SHARES = np.ones((1, 3, 2, 2, 1, 2), np.float32), np.ones((1, 3, 2, 2, 1), np.float32)
+SUMS = {"images": PIXELS, "points": POINTS, "weights": SHARES, "sizes": [(1, 1), (1, 1)]}
+ATTENTION = {
+    "value": PIXELS,
+    "value_spatial_shapes": [(1, 1), (1, 1)],
+    "sampling_locations": POINTS,
+    "attention_weights": SHARES,
+}
 
 
 def listed(module: Any, calls: dict[str, dict[str, Any]]) -> dict[str, Call]:
@@ -108,6 +118,14 @@ CALLS: dict[str, Call] = {
             "warpPerspective": {"src": PLANE, "M": np.eye(3), "dsize": (6, 4)},
         },
     ),
+    **listed(
+        operators,
+        {
+            "deformable_attention": ATTENTION,
+            "weighted_sum": SUMS,
+            "weighted_sum_vjp": {"grad_output": np.ones((1, 3, 2, 4), np.float32), **SUMS},
+        },
+    ),
 }
 
 # Those that take tensors alone.
@@ -122,6 +140,7 @@ OF_TORCH: dict[str, Call] = {
     ),
     "nn.AffineGrid": (nn.AffineGrid((4, 6)), {"theta": MAPS}),
     "nn.CenterPool": (nn.CenterPool([[0.0], [0.0]]), {"input": IMAGE}),
+    "nn.DeformableAttention": (nn.DeformableAttention(), ATTENTION),
     "nn.Downsample": (nn.Downsample(2), {"input": IMAGE}),
     "nn.GridSample": (nn.GridSample(), {"input": IMAGE, "grid": GRID}),
     "nn.Pyramid": (nn.Pyramid(1), {"input": IMAGE}),
@@ -157,6 +176,8 @@ def cases() -> Iterator[Any]:
                     for kind in kinds:
                         if value.ndim == 1 and kind in ("nested", "jagged"):
                             continue  # there is none of numbers
+                        if value.ndim > 5 and kind == "mkldnn":
+                            continue  # it has up to 5 axes
                         if (name, kind) == ("torch_compat.interpolate", "quantized"):
                             continue  # torch resizes them
                         yield pytest.param(name, argument, kind, id=f"{name} {argument} {kind}")
@@ -174,6 +195,7 @@ def test_every_public_function_is_called() -> None:
         **{name: getattr(gridsample, name) for name in gridsample.__all__},
         **{f"ndimage.{name}": getattr(ndimage, name) for name in ndimage.__all__},
         **{f"cv.{name}": getattr(cv, name) for name in cv.__all__},
+        **{f"operators.{name}": getattr(operators, name) for name in operators.__all__},
     }
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions - {"help", "identity_grid", "warmup"} == CALLS.keys()

@@ -22,7 +22,7 @@ from layouts import SEEDS, STEPS, Array, Shape, layouts, shapes
 from strategies import examples
 
 import gridsample
-from gridsample import cameras, cv, fields, medical, ndimage, skimage
+from gridsample import cameras, cv, fields, medical, ndimage, operators, skimage
 from tests.contracts import test_memory_layouts as others
 
 LIBRARIES = ("numpy", "torch")
@@ -81,6 +81,17 @@ def views(x: Arrays) -> list[Array]:
     """Points, images, features and two cameras."""
     features = x.uniform(-1, 1, 2, 3, 4, 5)
     return [x.points(7), x.image(2), features, x.intrinsics(2), x.near(4, 4, 2)]
+
+
+def sums(x: Arrays) -> list[Array]:
+    """The pixels of two levels, points and weights."""
+    items, queries, heads = x.size
+    shape = items, queries, heads, 2, 3
+    pixels = x.uniform(-1, 1, items, 2 * 3 + 1, heads, 5)
+    return [pixels, x.uniform(0, 1, *shape, 2), x.uniform(-1, 1, *shape)]
+
+
+LEVELS = [(2, 3), (1, 1)]
 
 
 def sweep(x: Arrays) -> list[Array]:
@@ -245,6 +256,21 @@ CAMERAS: dict[str, tuple[Make, Callable[..., Any]]] = {
     ),
 }
 
+SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
+    "deformable_attention": (
+        sums,
+        lambda value, *points: operators.deformable_attention(value, LEVELS, *points),
+    ),
+    "weighted_sum": (
+        sums,
+        lambda *arrays: operators.weighted_sum(*arrays, LEVELS, "bicubic", "mirror"),
+    ),
+    "weighted_sum_vjp": (
+        lambda x: [x.uniform(-1, 1, *x.size, 5), *sums(x)],
+        lambda *arrays: operators.weighted_sum_vjp(*arrays, LEVELS, coords="unit"),
+    ),
+}
+
 TABLES = {
     cv: OPENCV,
     skimage: SKIMAGE,
@@ -252,6 +278,7 @@ TABLES = {
     gridsample: WORLD,
     fields: FIELDS,
     cameras: CAMERAS,
+    operators: SUMS,
 }
 CASES = {
     f"{module.__name__.removeprefix('gridsample.')}.{name}": case

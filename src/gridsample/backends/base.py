@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
+from gridsample.definitions.operators import Operator
 from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
@@ -368,6 +369,21 @@ class Backend(Protocol):
             be differentiated again.
         """
         raise TypeError(f"{type(self).__name__} has no kernels that average")
+
+    def fused(self, operator: Operator, arrays: Sequence[Array], options: Any) -> Array:
+        """Compute a fused operator, of checked arrays and options."""
+        return operator.composed(self, arrays, options)
+
+    def fused_vjp(
+        self,
+        operator: Operator,
+        upstream: Array,
+        arrays: Sequence[Array],
+        options: Any,
+        needed: Needed,
+    ) -> Sequence[Array | None]:
+        """Compute the needed gradients of a fused operator, in the dtypes of its arrays."""
+        return operator.composed_vjp(self, upstream, arrays, options, needed)
 
     def fill(self, image: Array, options: Options) -> Array:
         """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.

@@ -15,6 +15,7 @@ from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import as_array, check_dense, check_extent
 from gridsample.definitions.coords import coordinates
 from gridsample.definitions.dtypes import BFLOAT16, check_image_type, type_name
+from gridsample.definitions.operators import Operator
 from gridsample.definitions.options import (
     Averaging,
     Options,
@@ -28,7 +29,7 @@ from gridsample.definitions.plan import Plan
 from gridsample.definitions.request import Request, ResizeRequest, is_default_fill, without_fill
 from gridsample.definitions.resizing import Sizes, plain_resizing
 from gridsample.definitions.shapes import Shape
-from gridsample.kernels import on_cpu
+from gridsample.kernels import of_operators, on_cpu
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, address_of, addresses_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
@@ -466,6 +467,33 @@ class NumPy(Backend):
         needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
         sums = cpu.average_backward(plan, samples, averaging, needs, options.threads)
         return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.invalid_weights
+
+    def fused(self, operator: Operator, arrays: Sequence[Array], options: Any) -> Array:
+        """Compute a fused operator by its program, if there is one for the options."""
+        if not operator.is_fused(options):
+            return super().fused(operator, arrays, options)
+        named = dict(zip(operator.names, arrays, strict=True))
+        sizes = operator.sizes([array.shape for array in arrays])
+        out = np.empty(operator.shape(sizes), arrays[0].dtype.newbyteorder("="))
+        of_operators().compute(operator, named, options, out, options.threads)
+        return out
+
+    def fused_vjp(
+        self,
+        operator: Operator,
+        upstream: Array,
+        arrays: Sequence[Array],
+        options: Any,
+        needed: Needed,
+    ) -> Sequence[Array | None]:
+        """Compute the needed gradients of a fused operator by its program, if there is one."""
+        if not operator.is_fused(options):
+            return super().fused_vjp(operator, upstream, arrays, options, needed)
+        named = dict(zip(operator.names, arrays, strict=True))
+        gradients: list[Array | None] = of_operators().differentiate(
+            operator, upstream, named, options, needed, options.threads
+        )
+        return gradients
 
     def prefilter(
         self,

@@ -54,6 +54,17 @@ def of_resizing() -> ModuleType:
 
 
 @functools.cache
+def of_operators() -> ModuleType:
+    """Return the programs of fused operators, which are imported on first use."""
+    on_cpu()
+    with forks.held():
+        from gridsample.kernels import operators
+        from gridsample.kernels.operators import weighted_sum  # noqa: F401
+
+    return operators
+
+
+@functools.cache
 def of_fixed_point() -> ModuleType:
     """Return the kernel that converts fixed-point maps, which is imported on first use."""
     with forks.held():

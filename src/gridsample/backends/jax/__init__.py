@@ -25,6 +25,7 @@ from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
 from gridsample.definitions.coords import coordinates
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES, check_image_type
+from gridsample.definitions.operators import Operator
 from gridsample.definitions.options import Options, Resizing, checked, fill_numbers, plan_of
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
@@ -38,9 +39,10 @@ DType = np.dtype[Any]
 def operations() -> Any:
     """Return the modules that compute, which are imported on first use."""
     with forks.held():
-        from gridsample.backends.jax import filtering, resizing, sampling
+        from gridsample.backends.jax import filtering, fused, resizing, sampling
 
-    return SimpleNamespace(filtering=filtering, resizing=resizing, sampling=sampling)
+    modules = {"filtering": filtering, "fused": fused, "resizing": resizing, "sampling": sampling}
+    return SimpleNamespace(**modules)
 
 
 class Jax(Backend):
@@ -197,6 +199,32 @@ class Jax(Backend):
         check_sizes("input", image.shape, image.dtype)
         check_sizes("the result", (*image.shape[:2], *options.size), image.dtype)
         return operations().resizing.resize(image, options._replace(threads=None), transposed)
+
+    def fused(self, operator: Operator, arrays: Sequence[Array], options: Any) -> Array:
+        """Compute a fused operator."""
+        options = options._replace(threads=None)
+        if not operator.is_fused(options):
+            return operator.composed(self, arrays, options)
+        return operations().fused.compute(operator, self, options, *arrays)
+
+    def fused_vjp(
+        self,
+        operator: Operator,
+        upstream: Array,
+        arrays: Sequence[Array],
+        options: Any,
+        needed: Needed,
+    ) -> Sequence[Array | None]:
+        """Compute the needed gradients of a fused operator."""
+        options = options._replace(threads=None)
+        if not operator.is_fused(options):
+            return operator.composed_vjp(self, upstream, arrays, options, needed)
+        results = iter(
+            operations().fused.differentiate(
+                operator, self, options, tuple(needed), upstream, *arrays
+            )
+        )
+        return [next(results) if need else None for need in needed]
 
 
 BACKEND = Jax()

@@ -23,6 +23,7 @@ from gridsample.backends.torch import (
     cuda_calls,
     derivatives,
     filtering,
+    fused,
     internals,
     onnx,
     operators,
@@ -36,6 +37,7 @@ from gridsample.backends.torch.schemas import flat_options
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.dtypes import type_name
+from gridsample.definitions.operators import Operator, watch
 from gridsample.definitions.options import (
     Averaging,
     Options,
@@ -474,6 +476,26 @@ class Torch(Backend):
         """Compute the gradients of means in one sweep."""
         return operators.run_average_backward(values, arrays, options, averaging, needed)
 
+    def fused(self, operator: Operator, arrays: Sequence[Tensor], options: Any) -> Tensor:
+        """Compute a fused operator, by its program or by its composition."""
+        if fused.has_program(operator, arrays, options):
+            return fused.call(operator, arrays, options)
+        composed: Tensor = operator.composed(self, arrays, options)
+        return composed
+
+    def fused_vjp(
+        self,
+        operator: Operator,
+        upstream: Tensor,
+        arrays: Sequence[Tensor],
+        options: Any,
+        needed: Needed,
+    ) -> Sequence[Tensor | None]:
+        """Compute the needed gradients of a fused operator, which can be differentiated again."""
+        if fused.has_program(operator, arrays, options):
+            return fused.call_vjp(operator, upstream, arrays, options, needed)
+        return operator.composed_vjp(self, upstream, arrays, options, needed)
+
     def fill(self, image: Tensor, options: Options) -> Tensor:
         """The fill value as a tensor that broadcasts over an image."""
         numbers: Sequence[Any] = options.fill_value
@@ -502,3 +524,4 @@ class Torch(Backend):
 
 
 BACKEND = Torch()
+watch(functools.partial(fused.define, backend=BACKEND))

@@ -7,10 +7,10 @@ some channels at a time: a *block* (`listed`).
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.groups import Group, Strip
@@ -19,7 +19,8 @@ from gridsample.kernels.sampling.programs.listed import (
     CountedChannels,
     ListedTaps,
     Point,
-    Register,
+    blocks,
+    padded,
 )
 from gridsample.kernels.sampling.programs.operation import Order, Results, Terms
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
@@ -167,23 +168,10 @@ class Channels(Sweep):
                 if shares:
                     ListedTaps(point, block, adds, planes.pixels[name]).add(shares)
 
-    @contextlib.contextmanager
-    def blocks(self, count: Value) -> Iterator[Block]:
+    def blocks(self, count: Value) -> AbstractContextManager[Block]:
         """Loop over the blocks of ``count`` channels; the last one may overlap the one before."""
-        function, channels = self.function, self.description.pixels.channels
-        lanes = function.lanes
-        registers = [
-            Register(first, min(lanes, channels - first)) for first in range(0, channels, lanes)
-        ]
-        if channels % lanes:
-            yield Block(0, registers)
-            return
-        with function.loop(0, count, channels) as loop:
-            first, fresh = loop.index.minimum(count - channels), None
-            if channels == lanes:
-                lane = function.vector(range(lanes), "int32")
-                fresh = lane >= (loop.index - first).to("int32")
-            yield Block(first, registers, fresh)
+        lanes, channels = self.function.lanes, self.description.pixels.channels
+        return blocks(self.function, lanes, channels, count)
 
     # The formula ----------------------------------------------------------------------------------
 
@@ -295,19 +283,10 @@ class Channels(Sweep):
         """Add the summands of a block to the products of a point."""
         for a, memory in enumerate(self.products):
             terms = [functools.reduce(operator.add, [row[a] for row in r.totals]) for r in results]
-            product = functools.reduce(operator.add, map(self.padded, block.counted(terms)))
+            counted = [padded(term, self.length) for term in block.counted(terms)]
+            product = functools.reduce(operator.add, counted)
             begin = point.lane * self.length
             memory.store(memory.load(begin, self.length) + product, begin)
-
-    def padded(self, register: Value) -> Value:
-        """Append lanes of 0 to those of a register, up to those of products."""
-        count = register.lanes
-        if count == self.length:
-            return register
-        zero = register.like(0.0)
-        if count == 1:
-            return zero.splat(self.length).insert(register, 0)
-        return register.shuffle([min(k, count) for k in range(self.length)], zero)
 
     def sums_of_products(self) -> list[Value]:
         """Sum the products of each point over lanes, along each axis."""

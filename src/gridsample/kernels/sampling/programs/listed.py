@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.counting import COUNTED, WEIGHT, TapRule
@@ -16,7 +17,7 @@ from gridsample.kernels.sampling.programs.sums import (
     with_product,
 )
 from gridsample.kernels.sampling.programs.tap_lists import TapList
-from gridsample.kernels.vector import Pointer, Value
+from gridsample.kernels.vector import Function, Pointer, Value
 
 
 class Register(NamedTuple):
@@ -62,6 +63,39 @@ class Block(NamedTuple):
         if self.fresh is None:
             return [*registers]
         return [self.fresh.select(register, 0.0) for register in registers]
+
+
+@contextlib.contextmanager
+def blocks(function: Function, lanes: int, channels: int, count: Value) -> Iterator[Block]:
+    """Loop over ``count`` channels, some at a time; the last block may overlap the one before.
+
+    Args:
+        function: the function that is written.
+        lanes: how many fill a register.
+        channels: how many are processed at a time; see `tap_lists.block_of`.
+        count: their number.
+    """
+    registers = [Register(k, min(lanes, channels - k)) for k in range(0, channels, lanes)]
+    if channels % lanes:
+        yield Block(0, registers)
+        return
+    with function.loop(0, count, channels) as loop:
+        first, fresh = loop.index.minimum(count - channels), None
+        if channels == lanes:
+            lane = function.vector(range(lanes), "int32")
+            fresh = lane >= (loop.index - first).to("int32")
+        yield Block(first, registers, fresh)
+
+
+def padded(register: Value, lanes: int) -> Value:
+    """Append lanes of 0 to a register."""
+    count = register.lanes
+    if count == lanes:
+        return register
+    zero = register.like(0.0)
+    if count == 1:
+        return zero.splat(lanes).insert(register, 0)
+    return register.shuffle([min(k, count) for k in range(lanes)], zero)
 
 
 class Point(NamedTuple):

@@ -1,0 +1,106 @@
+"""The programs of fused operators: one for the result, and one for its first derivatives.
+
+`gridsample.definitions.operators` says what an operator is.  The module of its name in this package
+has ``CONTIGUOUS``, how many axes at the end of each array must be in C order, and a function,
+
+    prepare(layouts, options, needed)
+
+which returns a `Launch`.  ``layouts`` are those of the arrays, and of "upstream" for derivatives;
+``needed`` are the names of the arrays whose gradients are needed, or is empty for the result.  The
+program takes these arrays by name, and stores "result"; or adds to or stores the gradient of each
+needed array, "NAME_gradient".  What is stored is in C order, and gradients that are sums
+(`Operator.sums`) are in the dtype of sums.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions.dtypes import BFLOAT16
+from gridsample.definitions.operators import Operator
+from gridsample.kernels import threads as pool
+from gridsample.kernels.memory import converted, layout_of
+from gridsample.kernels.run import Launch
+
+Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
+
+
+def programs_of(operator: Operator) -> Any:
+    """Return the module of an operator's programs."""
+    return importlib.import_module(f"gridsample.kernels.operators.{operator.name}")
+
+
+def real_of(*types: DType) -> DType:
+    """Return the dtype in which positions, weights and sums are computed."""
+    is_double = any(dtype.itemsize == 8 for dtype in types)
+    return np.dtype(np.float64 if is_double else np.float32)
+
+
+def readable(array: Array, contiguous: int) -> Array:
+    """Return an array, or a copy, that is native, with its last axes in C order, without gaps."""
+    step, expected = array.itemsize, array.itemsize
+    even = all(stride % step == 0 for stride in array.strides)
+    last = [*zip(array.shape, array.strides, strict=True)][len(array.shape) - contiguous :]
+    for size, stride in reversed(last):
+        even, expected = even and (size < 2 or stride == expected), expected * size
+    native = array.dtype == BFLOAT16 or array.dtype.isnative
+    return array if even and native else np.ascontiguousarray(array, native_type(array.dtype))
+
+
+def native_type(dtype: DType) -> DType:
+    """Return a dtype in the processor's order of bytes."""
+    return dtype if dtype == BFLOAT16 else dtype.newbyteorder("=")
+
+
+def prepared(
+    operator: Operator, arrays: Mapping[str, Array], options: Any, needed: frozenset[str]
+) -> tuple[Launch, dict[str, Array]]:
+    """Prepare the program of the result or of gradients, and the arrays that it reads."""
+    programs = programs_of(operator)
+    inputs = {name: readable(array, programs.CONTIGUOUS[name]) for name, array in arrays.items()}
+    layouts = tuple([(name, layout_of(array)) for name, array in inputs.items()])
+    return programs.prepare(layouts, options, needed), inputs
+
+
+def compute(
+    operator: Operator, arrays: Mapping[str, Array], options: Any, out: Array, threads: int | None
+) -> None:
+    """Compute the result of an operator, in an array in C order."""
+    if not out.size:
+        return
+    if any(not array.size for array in arrays.values()):
+        out[...] = 0
+        return
+    launch, inputs = prepared(operator, arrays, options, frozenset())
+    launch.run({**inputs, "result": out}, threads or pool.cores())
+
+
+def differentiate(
+    operator: Operator,
+    upstream: Array,
+    arrays: Mapping[str, Array],
+    options: Any,
+    needed: Sequence[bool],
+    threads: int | None,
+) -> list[Array | None]:
+    """Compute the needed gradients of an operator, in the dtypes of the arrays."""
+    names = frozenset([name for name, need in zip(arrays, needed, strict=True) if need])
+    real = real_of(*[array.dtype for array in arrays.values()])
+    types = {
+        name: real if name in operator.sums else native_type(arrays[name].dtype) for name in names
+    }
+    gradients = {name: np.zeros(arrays[name].shape, dtype) for name, dtype in types.items()}
+    if names and all(array.size for array in (upstream, *arrays.values())):
+        inputs = {**arrays, "upstream": upstream}
+        launch, inputs = prepared(operator, inputs, options, names)
+        results = {f"{name}_gradient": gradient for name, gradient in gradients.items()}
+        launch.run({**inputs, **results}, threads or pool.cores())
+    return [
+        converted(gradients[name], native_type(array.dtype)) if name in names else None
+        for name, array in arrays.items()
+    ]

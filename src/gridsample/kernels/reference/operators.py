@@ -1,0 +1,57 @@
+"""Fused operators in plain loops: what their programs must compute.
+
+>>> import numpy as np
+>>> images = np.array([1.0, 3.0, 10.0]).reshape(1, 3, 1, 1)  # one level of 2 pixels, one of 1
+>>> points = np.array([0.5, 0.0]).reshape(1, 1, 1, 2, 1, 1)  # in pixels
+>>> weights = np.array([1.0, 0.5]).reshape(1, 1, 1, 2, 1)
+>>> weighted_sum(images, points, weights, [(2,), (1,)], ("linear",), ("zeros",), False, "pixel")
+array([[[[7.]]]])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gridsample.kernels.reference import Array, Mode, gather
+
+
+def weighted_sum(
+    images: Array,
+    points: Array,
+    weights: Array,
+    sizes: Sequence[tuple[int, ...]],
+    modes: Sequence[Mode],
+    boundaries: Sequence[str],
+    align_corners: bool,
+    coords: str,
+) -> Array:
+    """Sum the weighted samples of the points of each query: (N, Q, H, C).
+
+    Args:
+        images: (N, S, H, C), the pixels of all levels.
+        points: (N, Q, H, L, P, D).
+        weights: (N, Q, H, L, P).
+        sizes: the spatial shape of each level.
+        modes: a method for each axis, x first.
+        boundaries: a boundary for each axis, x first.
+        align_corners: what -1 and 1 mean.
+        coords: the units of points, or "unit": 0 and 1 are the outer edges.
+    """
+    items, queries, heads, levels, each, _ = points.shape
+    result = np.zeros((items, queries, heads, images.shape[-1]))
+    begin = 0
+    for level in range(levels):
+        pixels = math.prod(sizes[level])
+        for n, q, h, p in np.ndindex(items, queries, heads, each):
+            image = images[n, begin : begin + pixels, h].T.reshape(1, -1, *sizes[level])
+            point, units = points[n, q, h, level, p], coords
+            if coords == "unit":
+                point, units = 2 * point - 1, "normalized"
+            grid = point.reshape(1, 1, -1)
+            sample = gather(image, grid, modes, boundaries, align_corners, coords=units)
+            result[n, q, h] += weights[n, q, h, level, p] * sample[0, :, 0]
+        begin += pixels
+    return result

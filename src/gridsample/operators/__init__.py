@@ -1,0 +1,15 @@
+"""Fused operators: what others build of sampling, in one pass over the points.
+
+    weighted_sum            sums of the samples of several points, with weights
+    deformable_attention    the same with the arguments of multi-scale deformable attention
+
+On the CPU, each is one program for the result and one for all first derivatives, and no sample is
+kept.  Everywhere else, and for derivatives of higher order, they are compositions of the functions
+of this package, with the same results up to rounding.  All accept NumPy arrays, torch tensors and
+JAX arrays.
+"""
+
+from gridsample.operators.attention import deformable_attention
+from gridsample.operators.sums import weighted_sum, weighted_sum_vjp
+
+__all__ = ["deformable_attention", "weighted_sum", "weighted_sum_vjp"]
