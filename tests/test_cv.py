@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridsample import cv
+from gridsample.cv import warping
 
 BORDERS = {
     cv.BORDER_REPLICATE: lambda i, n: min(max(i, 0), n - 1),
@@ -62,12 +63,12 @@ def test_two_maps_are_not_copied(first, interpolation, monkeypatch):
     x, y = memory[2 * first], memory[2 - 2 * first]
     np.testing.assert_array_equal(y, maps[1])
     dst = memory[1].view(np.uint8).reshape(-1)[: image.shape[2] * x.size].reshape(*shape, 3)
-    joined = cv.as_grid_view(x, y)
+    joined = warping.as_grid_view(x, y)
     np.testing.assert_array_equal(joined, np.moveaxis(maps, 0, -1))
     assert joined.base is not None and np.shares_memory(joined[..., 1], y)
     result = cv.remap(image, x, y, interpolation)
     assert cv.remap(image, x, y, interpolation, dst=dst) is dst
-    monkeypatch.setattr(cv, "as_grid_view", lambda *_: None)
+    monkeypatch.setattr(warping, "as_grid_view", lambda *_: None)
     expected = cv.remap(image, x, y, interpolation)
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(dst, expected)
@@ -77,10 +78,10 @@ def test_two_maps_are_not_copied(first, interpolation, monkeypatch):
 def test_maps_that_no_stride_joins_are_copied():
     x = np.zeros((300, 300), np.float32)
     odd = np.zeros(4 * x.size + 1, np.uint8)[1:].view(np.float32).reshape(x.shape)
-    assert cv.as_grid_view(x, np.zeros_like(x)) is not None
+    assert warping.as_grid_view(x, np.zeros_like(x)) is not None
     for other in (x, odd, np.zeros(x.shape), np.zeros((300, 600), np.float32)[:, ::2], x[:-1]):
-        assert cv.as_grid_view(x, other) is None
-    assert cv.as_grid_view(x[:9], x[9:18]) is None  # so few are faster copied
+        assert warping.as_grid_view(x, other) is None
+    assert warping.as_grid_view(x[:9], x[9:18]) is None  # so few are faster copied
 
 
 @pytest.mark.parametrize(
@@ -406,7 +407,7 @@ class TestOpenCV:
             matrix = rng.integers(-3, 4, (3, 3)) * rng.choice([1, 0.1, 1e-3, 1 / 3])
             if rng.random() < 0.5:
                 matrix[2] = rng.integers(-2, 3, 2) @ matrix[:2]
-            np.testing.assert_array_equal(cv.inverse(matrix, 3, 0), cv2.invert(matrix)[1])
+            np.testing.assert_array_equal(warping.inverse(matrix, 3, 0), cv2.invert(matrix)[1])
 
     @pytest.mark.parametrize("interpolation", [0, 1, 4])  # area differs on purpose
     @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32", "float64"])
@@ -538,3 +539,169 @@ def test_wrong_lenses_are_refused(change, text):
     }
     with pytest.raises(ValueError, match=text):
         cv.initUndistortRectifyMap(**arguments | change)
+
+
+class TestPyramidsAgainstOpenCV:
+    @pytest.fixture
+    def cv2(self):
+        return pytest.importorskip("cv2")
+
+    @staticmethod
+    def image(dtype, *shape):
+        return (np.random.default_rng(3).random(shape) * 200).astype(dtype)
+
+    @staticmethod
+    def agree(ours, theirs):
+        """Integers differ where a sum is half way between two."""
+        assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+        bound = 1 if ours.dtype.kind in "iu" else 1e-4 if ours.dtype == np.float32 else 1e-11
+        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=bound)
+
+    @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+    @pytest.mark.parametrize("shape", [(23, 30, 3), (4, 5), (1, 2)])
+    def test_halved(self, cv2, dtype, shape):
+        image = self.image(dtype, *shape)
+        for border in (cv.BORDER_REPLICATE, cv.BORDER_REFLECT, cv.BORDER_WRAP, cv.BORDER_DEFAULT):
+            self.agree(cv.pyrDown(image, None, None, border), cv2.pyrDown(image, borderType=border))
+        if shape[0] > 4:
+            for size in ((15, 11), (14, 12)):
+                self.agree(cv.pyrDown(image, dstsize=size), cv2.pyrDown(image, dstsize=size))
+
+    @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+    @pytest.mark.parametrize("shape", [(23, 30, 3), (4, 5), (1, 2)])
+    def test_doubled(self, cv2, dtype, shape):
+        image = self.image(dtype, *shape)
+        self.agree(cv.pyrUp(image), cv2.pyrUp(image))
+        size = 2 * shape[1] - 1, 2 * shape[0] - 1
+        self.agree(cv.pyrUp(image, None, size), cv2.pyrUp(image, dstsize=size))
+
+    def test_a_column_more_than_half(self, cv2):
+        """OpenCV repeats the last column for widths; for heights, it extends the image."""
+        image = self.image("float64", 22, 30)
+        ours, theirs = (m.pyrDown(image, dstsize=(16, 12)) for m in (cv, cv2))
+        self.agree(ours[:, :-1], theirs[:, :-1])
+        self.agree(
+            cv.pyrUp(image, dstsize=(61, 45))[:, :-1], cv2.pyrUp(image, dstsize=(61, 45))[:, :-1]
+        )
+
+    def test_results_are_written_to_dst(self):
+        image, half = self.image("float32", 8, 6), np.zeros((4, 3), np.float32)
+        assert cv.pyrDown(image, half) is half and half.any()
+        assert cv.pyrUp(half, image[::-1]).base is image
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: cv.pyrDown(np.ones((4, 6)), None, (5, 2)), r"within 1 of half .* = \(6, 4\)"),
+        (lambda: cv.pyrDown(np.ones((4, 6)), borderType=0), "borderType is not known: 0"),
+        (lambda: cv.pyrUp(np.ones((4, 6)), None, (12, 10)), "within 1 of twice"),
+        (lambda: cv.pyrUp(np.ones((4, 6)), borderType=1), "borderType is not known: 1"),
+        (lambda: cv.warpPolar(np.ones((4, 6)), (3, 4), (1, 1), 0, 1), "maxRadius must be finite"),
+        (lambda: cv.warpPolar(np.ones((4, 6)), (3, 4), (1, 1), 1, 257), "above 1, got 1"),
+        (lambda: cv.warpPolar(np.ones((4, 6)), (3, 4), (1,), 3, 1), r"center must be \(x, y\)"),
+        (lambda: cv.warpPolar(np.ones((4, 6)), (0, 4), (1, 1), 3, 1), "dsize must be positive"),
+        (lambda: cv.undistortPoints(np.ones((4, 3)), np.eye(3), None), r"src must be \(N, 2\)"),
+        (lambda: cv.undistortPoints(np.ones((1, 2)), np.eye(3), [1]), "distCoeffs must have 4"),
+        (lambda: cv.undistort(np.ones((4, 3)), np.eye(2), None), "cameraMatrix must be a 3 x 3"),
+    ],
+)
+def test_polar_images_pyramids_and_lenses_are_checked(call, text):
+    with pytest.raises(ValueError, match=text):
+        call()
+
+
+class TestPolarAgainstOpenCV:
+    @pytest.fixture
+    def cv2(self):
+        return pytest.importorskip("cv2")
+
+    @pytest.mark.covering
+    @pytest.mark.parametrize("dtype", ["uint8", "float32"])
+    @pytest.mark.parametrize("interpolation", [0, 1, 4])
+    @pytest.mark.parametrize("log", [0, cv.WARP_POLAR_LOG])
+    @pytest.mark.parametrize("fill", [0, cv.WARP_FILL_OUTLIERS])
+    @pytest.mark.parametrize("size", [(40, 50), (0, 0), (20, -1)])
+    def test_there_and_back(self, cv2, dtype, interpolation, log, fill, size):
+        """Smooth images: OpenCV rounds positions to 1/32, and angles to 0.3 degrees."""
+        y, x = np.mgrid[0:40, 0:50]
+        image = (100 + 90 * np.sin(x / 9) * np.cos(y / 7)).astype(dtype)
+        bound = 12 if interpolation == 0 else 3
+        flags, place = interpolation | log | fill, ((25.3, 20.2), 19.0)
+        shape = cv.warpPolar(image, size, *place, flags).shape
+        ours, theirs = (m.warpPolar(image, size, *place, flags) for m in (cv, cv2))
+        assert shape == ours.shape == theirs.shape
+        assert np.quantile(abs(ours.astype(float) - theirs), 0.99) <= bound
+        # Without WARP_FILL_OUTLIERS, OpenCV 5.0.0 returns memory that nothing was written to.
+        flags |= cv.WARP_FILL_OUTLIERS | cv.WARP_INVERSE_MAP
+        back, expected = (m.warpPolar(ours, (50, 40), *place, flags) for m in (cv, cv2))
+        # Up to 3 rows from the angle 0, OpenCV does not wrap lanczos around.
+        across, down = x - place[0][0], y - place[0][1]
+        row = np.arctan2(down, across) % (2 * np.pi) * (shape[0] / 2 / np.pi)
+        shown = (np.hypot(across, down) < 16) & (abs(row - shape[0] / 2) < shape[0] / 2 - 4)
+        difference = abs(back.astype(float) - expected)[shown]
+        assert np.quantile(difference, 0.99) <= bound
+
+    def test_pixels_outside_keep_their_values(self, cv2):
+        image, values = np.full((9, 12), 5, np.uint8), np.full((16, 20), 77, np.uint8)
+        arguments = (20, 16), (2.0, 3.0), 9.0, cv.INTER_NEAREST
+        ours, theirs = (m.warpPolar(image, *arguments, values.copy()) for m in (cv, cv2))
+        assert set(np.unique(ours)) == {5, 77} and (ours != theirs).mean() < 0.02
+        arguments = (12, 9), (5.0, 4.0), 3.0, cv.INTER_LINEAR | cv.WARP_INVERSE_MAP
+        back = cv.warpPolar(np.full((16, 20), 5, np.uint8), *arguments, np.full((9, 12), 77, "u1"))
+        assert back[4, 5] == back[4, 7] == back[2, 5] == 5 and back[0, 0] == back[4, 9] == 77
+
+
+class TestLensesAgainstOpenCV:
+    @pytest.fixture
+    def cv2(self):
+        return pytest.importorskip("cv2")
+
+    LENS = np.array([-0.3, 0.12, 2e-3, -1e-3, -0.02])
+
+    @pytest.mark.parametrize("new", [None, CAMERA * [[0.8], [0.8], [1]]])
+    @pytest.mark.parametrize("dtype", ["uint8", "float32"])
+    def test_images(self, cv2, dtype, new):
+        y, x = np.mgrid[0:48, 0:64]
+        grey = 100 + 90 * np.sin(x / 9) * np.cos(y / 7)
+        image = np.stack([grey, y, x], -1).astype(dtype)
+        ours, theirs = (
+            m.undistort(image, CAMERA, self.LENS, newCameraMatrix=new) for m in (cv, cv2)
+        )
+        # OpenCV rounds positions to 1/32; beyond the edge, values fall from 190 to 0 in a pixel.
+        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=190 / 64 + 1)
+        maps = cv.initUndistortRectifyMap(
+            CAMERA, self.LENS, None, CAMERA if new is None else new, (64, 48), cv.CV_32FC1
+        )
+        again = cv.remap(image, *maps, cv.INTER_LINEAR)
+        np.testing.assert_allclose(
+            ours.astype(float), again, rtol=0, atol=1e-2 if dtype == "float32" else 1
+        )
+        target = np.empty_like(image)
+        assert cv.undistort(image, CAMERA, self.LENS, target, new) is target
+        np.testing.assert_array_equal(target, ours)
+
+    @pytest.mark.parametrize("shape", [(-1, 2), (-1, 1, 2), (1, -1, 2)])
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_points(self, cv2, dtype, shape):
+        points = (np.random.default_rng(0).random((20, 2)) * [64, 48]).astype(dtype).reshape(shape)
+        turn = cv2.Rodrigues(np.array([0.05, 0.1, 0.02]))[0]
+        for options in ({}, {"P": CAMERA}, {"R": turn}, {"R": turn, "P": np.eye(3, 4) * 40}):
+            # The iteration of OpenCV takes five steps by default.
+            criteria = {"criteria": (cv2.TERM_CRITERIA_COUNT, 200, 0)}
+            theirs = cv2.undistortPoints(points, CAMERA, self.LENS, **options, **criteria)
+            ours = cv.undistortPoints(points, CAMERA, self.LENS, **options)
+            assert ours.shape == theirs.shape == (20, 1, 2) and ours.dtype == theirs.dtype
+            bound = 1e-3 if dtype == "float32" else 1e-9
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=bound)
+        flat = points.reshape(-1, 2)
+        np.testing.assert_array_equal(
+            cv.undistortPoints(flat.T, CAMERA, self.LENS, P=CAMERA),
+            cv.undistortPoints(flat, CAMERA, self.LENS, P=CAMERA),
+        )
+
+    def test_points_that_a_lens_does_not_image_are_nan(self, cv2):
+        """OpenCV returns a point somewhere else."""
+        far, lens = np.array([[3000.0, 2000.0]]), [-0.2, 0, 0, 0]
+        assert np.isfinite(cv2.undistortPoints(far, CAMERA, np.array(lens))).all()
+        assert np.isnan(cv.undistortPoints(far, CAMERA, lens)).all()

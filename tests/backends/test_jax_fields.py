@@ -30,6 +30,7 @@ FIELDS: dict[str, Callable[..., Any]] = {
     "compose_vjp": lambda f, g: fields.compose_vjp(g, f, g),
     "invert_vjp": lambda f, g: fields.invert_vjp(g, f, g),
     "exp_vjp": lambda f, g: fields.exp_vjp(g, f, 2),
+    "thin_plate": lambda f, g: fields.thin_plate(f[0, 0], g[0, 0]).grid((3, 4)),
 }
 
 
@@ -94,6 +95,7 @@ def test_cameras() -> None:
     points[:, 2] += 3
     assert_same_for_jax(cameras.project, points, lens, moved)
     assert_same_for_jax(cameras.distort_points, points[:, :2] / 5, np.array([-0.2, 0.1, 0, 0]))
+    assert_same_for_jax(cameras.undistort_points, points[:, :2] / 5, np.array([-0.2, 0.1, 0, 0]))
     assert_same_for_jax(lambda lens: cameras.undistort_grid((6, 8), lens, [-0.3, 0.1, 0, 0]), lens)
     images = rng.normal(size=(2, 3, 6, 8))
     assert_same_for_jax(

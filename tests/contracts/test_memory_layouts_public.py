@@ -126,6 +126,16 @@ OPENCV: dict[str, tuple[Make, Callable[..., Any]]] = {
             camera, None, None, new, (5, 4), cv.CV_32FC1
         ),
     ),
+    "pyrDown": (lambda x: [x.picture("uint8")], cv.pyrDown),
+    "pyrUp": (lambda x: [x.picture("float32")], cv.pyrUp),
+    "undistort": (
+        lambda x: [x.picture("uint8"), x.intrinsics(), LENS],
+        cv.undistort,
+    ),
+    "undistortPoints": (
+        lambda x: [x.uniform(0, 5, 7, 2), x.intrinsics(), LENS],
+        cv.undistortPoints,
+    ),
     "warpAffine": (
         lambda x: [x.picture("float32"), x.near(2, 3)],
         lambda image, matrix: cv.warpAffine(image, matrix, (5, 4), flags=cv.INTER_CUBIC),
@@ -133,6 +143,10 @@ OPENCV: dict[str, tuple[Make, Callable[..., Any]]] = {
     "warpPerspective": (
         lambda x: [x.picture("uint8"), x.near(3, 3)],
         lambda image, matrix: cv.warpPerspective(image, matrix, (5, 4)),
+    ),
+    "warpPolar": (
+        lambda x: [x.picture("uint8")],
+        lambda image: cv.warpPolar(image, (6, 5), (2, 1), 3, cv.INTER_LINEAR),
     ),
     "resize": (
         lambda x: [x.picture("uint8")],
@@ -155,6 +169,11 @@ SKIMAGE: dict[str, tuple[Make, Callable[..., Any]]] = {
         lambda image, matrix: skimage.warp(image, np.asarray(matrix), order=3),
     ),
     "rotate": (lambda x: [x.picture()], lambda image: skimage.rotate(image, 20, resize=True)),
+    "swirl": (lambda x: [x.picture()], lambda image: skimage.swirl(image, radius=5)),
+    "warp_polar": (
+        lambda x: [x.picture()],
+        lambda image: skimage.warp_polar(image, output_shape=(6, 5), channel_axis=-1),
+    ),
 }
 
 MEDICAL: dict[str, tuple[Make, Callable[..., Any]]] = {
@@ -217,6 +236,10 @@ FIELDS: dict[str, tuple[Make, Callable[..., Any]]] = {
         lambda x: [x.near(4, 4, 2)],
         lambda matrix: fields.theta_from_matrix(matrix, SIZE, SIZE),
     ),
+    "thin_plate": (
+        lambda x: [x.uniform(0, 5, 6, 2), x.uniform(0, 5, 6, 2)],
+        lambda points, targets: fields.thin_plate(points, targets).grid((4, 5)),
+    ),
     "to_displacement": (lambda x: [x.field()], lambda grid: fields.to_displacement(grid, SIZE)),
     "to_normalized": (lambda x: [x.field()], lambda grid: fields.to_normalized(grid, SIZE)),
     "to_pixel": (lambda x: [x.field()], lambda grid: fields.to_pixel(grid, SIZE)),
@@ -253,6 +276,10 @@ CAMERAS: dict[str, tuple[Make, Callable[..., Any]]] = {
     "undistort_grid": (
         lambda x: [x.intrinsics(), LENS],
         lambda k, lens: cameras.undistort_grid((5, 6), k, lens),
+    ),
+    "undistort_points": (
+        lambda x: [x.uniform(-0.5, 0.5, 3, 7, 2), LENS],
+        cameras.undistort_points,
     ),
 }
 

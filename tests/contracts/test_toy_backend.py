@@ -194,6 +194,7 @@ def test_grids_of_every_rank() -> None:
             coords="displacement",
         ),
         "theta": lambda f, g: fields.theta_from_grid(f),
+        "thin_plate": lambda f, g: fields.thin_plate(f[0, 0], g[0, 0]).grid((3, 4)),
     }
     for spatial in ((5,), (3, 4), (2, 3, 2)):
         grids = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]

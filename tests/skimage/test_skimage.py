@@ -369,3 +369,48 @@ def test_few_points_of_integers_do_not_convert_the_whole_image():
     tracemalloc.stop()
     assert [result.tolist() for result in results] == [[[153]]] * 2
     assert peak < image.size
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", ["float64", "uint8"])
+@pytest.mark.parametrize("order", [None, 0, 3])
+@pytest.mark.parametrize("scaling", ["linear", "log"])
+def test_polar_images_match_skimage(scaling, order, dtype):
+    image = IMAGES[dtype]
+    options = {"scaling": scaling, "order": order}
+    agree("warp_polar", image, **options)
+    options |= {"radius": 9.5, "output_shape": (20, 17.0), "preserve_range": True, "mode": "edge"}
+    agree("warp_polar", image, (7.3, 11), **options)
+    colours = np.stack([image, image[::-1]], 1)
+    agree("warp_polar", colours, (7, 11), channel_axis=1, **options)
+
+
+def test_polar_images_refuse_what_skimage_does():
+    agree("warp_polar", PLANE, channel_axis=-1)
+    agree("warp_polar", PLANE[..., None])
+    agree("warp_polar", PLANE, scaling="logarithm")
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", ["float64", "uint8"])
+@pytest.mark.parametrize("order", [None, 0, 3])
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+def test_swirls_match_skimage(mode, order, dtype):
+    image = IMAGES[dtype]
+    agree("swirl", image, order=order, mode=mode, strength=3, radius=20)
+    arguments = {"center": (9.5, 4), "rotation": 0.4, "cval": 0.3, "clip": False}
+    colours = np.stack([image, image[::-1]], -1)
+    agree("swirl", colours, strength=-2, output_shape=(9, 14), order=order, mode=mode, **arguments)
+
+
+def test_curved_maps_of_tensors_have_gradients():
+    image = torch.from_numpy(PLANE[:5, :6].copy()).requires_grad_()
+    for call in (
+        lambda image: ours.warp_polar(image, radius=3, output_shape=(5, 4)),
+        lambda image: ours.swirl(image, radius=4),
+    ):
+        result = call(image)
+        np.testing.assert_allclose(
+            result.detach().numpy(), call(image.detach().numpy()), rtol=0, atol=1e-12
+        )
+        assert torch.autograd.gradcheck(call, image)

@@ -5,7 +5,8 @@ Pixels are counted from the centre of the first pixel, x to the right, y down: t
 
     project, sample_views                           project points into views, and sample them there
     plane_sweep                                     compare views on planes at many depths
-    distort_points, undistort_grid, stereo_grids    lens distortion
+    distort_points, undistort_points                lens distortion, and its inverse
+    undistort_grid, stereo_grids                    grids that remove it
     optimal_intrinsics                              the field of view of undistorted images
     convert_panorama, panorama_grid, panorama_rays  conversions between projections
     equirectangular, cubemap, perspective           describe these projections
@@ -24,6 +25,7 @@ from gridsample.cameras.panoramas import (
 )
 from gridsample.cameras.projections import FACES, Projection, cubemap, equirectangular, perspective
 from gridsample.cameras.sweep import plane_sweep, plane_sweep_vjp
+from gridsample.cameras.undistortion import undistort_points
 from gridsample.cameras.views import ViewSamples, project, sample_views, sample_views_vjp
 
 __all__ = [
@@ -47,4 +49,5 @@ __all__ = [
     "sample_views_vjp",
     "stereo_grids",
     "undistort_grid",
+    "undistort_points",
 ]

@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 
 from gridsample.cameras.arrays import check_size
-from gridsample.cameras.lenses import as_coefficients, distort_points
+from gridsample.cameras.lenses import as_coefficients
+from gridsample.cameras.undistortion import undistort_points
 
 # The number of points along each axis of an image whose rays are computed.
 POINTS = 9
-# The steps from the optical axis to a point, and the iterations of Newton's method at each.
-STEPS, ITERATIONS = 16, 12
-# The largest error of a ray, in normalized coordinates, and the step of finite differences.
-TOLERANCE, DIFFERENCE = 1e-9, 1e-6
 
 
 def optimal_intrinsics(
@@ -141,30 +138,11 @@ def undistort_pixels(
 ) -> np.ndarray[Any, Any]:
     """Find the normalized coordinates (P, 2) that a lens images at pixels (P, 2).
 
-    Newton's method follows each ray outwards from the optical axis, so that it does not arrive
-    where the model folds back.
+    Raises:
+        ValueError: there is no such ray.
     """
-    inverse = np.linalg.inv(intrinsics[:2, :2])
-    target = (pixels - intrinsics[:2, 2]) @ inverse.T
-    rays: np.ndarray[Any, Any] = np.zeros_like(target)
-    error = target
-    with np.errstate(all="ignore"):
-        for fraction in np.arange(1, STEPS + 1) / STEPS:
-            for _ in range(ITERATIONS):
-                error = distort_points(rays, distortion, model=model) - fraction * target
-                differences = [
-                    distort_points(rays + step, distortion, model=model)
-                    - distort_points(rays - step, distortion, model=model)
-                    for step in np.eye(2) * DIFFERENCE
-                ]
-                (a, c), (b, d) = (
-                    np.moveaxis(difference / (2 * DIFFERENCE), -1, 0) for difference in differences
-                )
-                x, y = np.moveaxis(error, -1, 0)
-                is_monotonic = a * d - b * c > 0
-                step = np.stack((d * x - b * y, a * y - c * x), -1) / (a * d - b * c)[:, None]
-                rays = np.where(is_monotonic[:, None], rays - step, np.nan)
-    missing = ~(np.abs(error) < TOLERANCE).all(-1)
+    rays: np.ndarray[Any, Any] = undistort_points(pixels, distortion, intrinsics, model=model)
+    missing = np.isnan(rays).any(-1)
     if missing.any():
         x, y = pixels[missing][0]
         raise ValueError(

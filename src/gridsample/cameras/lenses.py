@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -253,13 +253,8 @@ def as_coefficients(distortion: Any) -> Any:
     return () if distortion is None else distortion
 
 
-# Over a backend -----------------------------------------------------------------------------------
-
-
-def distort(
-    backend: Backend, rays: Array, coefficients: Array, model: Any, max_angle: float | None
-) -> Array:
-    """Distort points (..., P, 2) or rays (..., P, 3); see `distort_points`."""
+def check_model(backend: Backend, coefficients: Array, model: Any, max_angle: float | None) -> None:
+    """Raise an error unless coefficients suit a model, and a maximum angle is an angle."""
     if not isinstance(model, str) or model not in MODELS:
         raise ValueError(f"model must be {' or '.join(map(repr, MODELS))}, got {model!r}")
     shape = backend.shape(coefficients)
@@ -271,7 +266,17 @@ def distort(
         )
     if max_angle is not None and not 0 < max_angle <= math.pi:
         raise ValueError(f"max_angle must be an angle in radians, 0 to pi, got {max_angle!r}")
-    k = [coefficients[..., None, i] for i in range(shape[-1])]
+
+
+# Over a backend -----------------------------------------------------------------------------------
+
+
+def distort(
+    backend: Backend, rays: Array, coefficients: Array, model: Any, max_angle: float | None
+) -> Array:
+    """Distort points (..., P, 2) or rays (..., P, 3); see `distort_points`."""
+    check_model(backend, coefficients, model, max_angle)
+    k = [coefficients[..., None, i] for i in range(coefficients.shape[-1])]
     if model == "fisheye":
         return fisheye(backend, rays, k, max_angle)
     xp = backend.xp
@@ -309,12 +314,17 @@ def tilt_sensor(backend: Backend, u: Array, v: Array, tx: Array, ty: Array) -> t
 
     With the rotation R = R_y(ty) R_x(tx), and q = R (u, v, 1), it is R_22 q / q_2 - (R_02, R_12).
     """
+    rows = rotated_sensor(backend, tx, ty)
+    x, y, depth = (row[0] * u + row[1] * v + row[2] for row in rows)
+    corner = rows[2][2]
+    return corner * x / depth - rows[0][2], corner * y / depth - rows[1][2]
+
+
+def rotated_sensor(backend: Backend, tx: Array, ty: Array) -> tuple[tuple[Array, ...], ...]:
+    """Return the rows of the rotation R_y(ty) R_x(tx)."""
     xp = backend.xp
     cx, sx, cy, sy = xp.cos(tx), xp.sin(tx), xp.cos(ty), xp.sin(ty)
-    depth = sy * u - cy * sx * v + cy * cx
-    a = (cy * u + sy * sx * v - sy * cx) / depth
-    b = (cx * v + sx) / depth
-    return cy * cx * a + sy * cx, cy * cx * b - sx
+    return (cy, sy * sx, -sy * cx), (0 * cx, cx, sx), (sy, -cy * sx, cy * cx)
 
 
 def fisheye(backend: Backend, rays: Array, k: Sequence[Array], max_angle: float | None) -> Array:
@@ -330,7 +340,7 @@ def fisheye(backend: Backend, rays: Array, k: Sequence[Array], max_angle: float 
     inside = off_axis | (z > 0)
     if k:
         distorted_angle = angle * radial_polynomial(angle * angle, k, (1, 1, 1, 1))
-        inside = inside & (angle < field_limit(backend, k))
+        inside = inside & (angle < fisheye_field(backend, k))
     if max_angle is not None:
         inside = inside & (angle <= max_angle)
     # On the axis, x' = x / z; a ray that points backwards there is outside.
@@ -347,20 +357,30 @@ def radial_polynomial(square: Array, k: Sequence[Array], factors: Sequence[int])
     return 1 + total
 
 
-def field_limit(backend: Backend, k: Sequence[Array]) -> Array:
-    """Find the smallest angle, (..., 1), at which a fisheye's distorted angle stops increasing.
+def fisheye_field(backend: Backend, k: Sequence[Array]) -> Array:
+    """Find the smallest angle, (..., 1), at which a fisheye's distorted angle stops increasing."""
 
-    The derivative is evaluated in steps, and its first change of sign is bisected.  If there is
-    none, the result is larger than pi.
+    def decreases(angle: Array) -> Array:
+        return radial_polynomial(angle * angle, k, (3, 5, 7, 9)) <= 0
+
+    return last_increase(backend, decreases, k[0], math.pi)
+
+
+def last_increase(
+    backend: Backend, decreases: Callable[[Array], Array], like: Array, last: float
+) -> Array:
+    """Find the smallest angle up to ``last``, of the shape of ``like``, at which a value decreases.
+
+    It is searched in steps, and the first change of sign is bisected.  If there is none, the result
+    is larger than ``last``.
     """
-    xp, step = backend.xp, math.pi / STEPS
-    numbers = backend.asarray(np.arange(1, STEPS + 1) * step, k[0])
-    angles = backend.astype(numbers, k[0].dtype)
-    decreases = radial_polynomial(angles * angles, k, (3, 5, 7, 9)) <= 0
-    upper = xp.amin(xp.where(decreases, angles, math.pi + 2 * step), -1)[..., None]
+    xp, step = backend.xp, last / STEPS
+    numbers = backend.asarray(np.arange(1, STEPS + 1) * step, like)
+    angles = backend.astype(numbers, like.dtype)
+    upper = xp.amin(xp.where(decreases(angles), angles, last + 2 * step), -1)[..., None]
     lower = upper - step
     for _ in range(HALVINGS):
         middle = (lower + upper) / 2
-        decreases = radial_polynomial(middle * middle, k, (3, 5, 7, 9)) <= 0
-        lower, upper = xp.where(decreases, lower, middle), xp.where(decreases, middle, upper)
+        is_beyond = decreases(middle)
+        lower, upper = xp.where(is_beyond, lower, middle), xp.where(is_beyond, middle, upper)
     return upper

@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     )
     from gridsample.fields.flows import Consistency, consistency, flow_warp
     from gridsample.fields.jacobians import Regularity, jacobian, jacobian_determinant, regularity
+    from gridsample.fields.thin_plates import ThinPlate, thin_plate
 
 __all__ = [
     "Consistency",
     "Inverse",
     "Regularity",
+    "ThinPlate",
     "affine_grid",
     "compose",
     "compose_vjp",
@@ -59,6 +61,7 @@ __all__ = [
     "regularity",
     "theta_from_grid",
     "theta_from_matrix",
+    "thin_plate",
     "to_displacement",
     "to_normalized",
     "to_pixel",
@@ -88,6 +91,7 @@ _MODULES = {
     ),
     "flows": ("Consistency", "consistency", "flow_warp"),
     "jacobians": ("Regularity", "jacobian", "jacobian_determinant", "regularity"),
+    "thin_plates": ("ThinPlate", "thin_plate"),
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -9,7 +9,16 @@ installed.  Torch tensors are accepted, too; they stay tensors, and have derivat
 
 from __future__ import annotations
 
+from gridsample.skimage.curved import swirl, warp_polar
 from gridsample.skimage.resizing import downscale_local_mean, rescale, resize
 from gridsample.skimage.warping import rotate, warp
 
-__all__ = ["downscale_local_mean", "rescale", "resize", "rotate", "warp"]
+__all__ = [
+    "downscale_local_mean",
+    "rescale",
+    "resize",
+    "rotate",
+    "swirl",
+    "warp",
+    "warp_polar",
+]

@@ -1,13 +1,4 @@
-"""OpenCV's `remap`, `warpAffine`, `warpPerspective` and `resize`, without OpenCV.
-
-    import gridsample.cv as cv      in place of      import cv2 as cv
-
-Images are (H, W) or (H, W, C) arrays of any real dtype, any number of channels and any size.  The
-conventions are OpenCV's: sizes are (width, height), matrices map the source to the destination
-unless WARP_INVERSE_MAP is set, and pixel centres have integer coordinates.  Positions and weights
-are floating-point, whereas OpenCV rounds fractions to 1/32 and is limited to 32,767 pixels per
-axis.  `gridsample.help("cv")` lists the other differences.
-"""
+"""Warping: `remap`, `warpAffine` and `warpPerspective`."""
 
 from __future__ import annotations
 
@@ -18,85 +9,31 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends import backend_of
 from gridsample.backends.fixed_point import positions
-from gridsample.backends.resizing import apply_matrices, packed
 from gridsample.chunked.strips import as_grid_view
-from gridsample.cv_axes import axis_map
-from gridsample.cv_maps import (
-    CV_16SC2,
-    CV_32FC1,
-    CV_32FC2,
-    convertMaps,
-    getRotationMatrix2D,
-    initUndistortRectifyMap,
+from gridsample.cv.arguments import (
+    BORDER_CONSTANT,
+    BORDER_ISOLATED,
+    BORDERS,
+    INTER_AREA,
+    INTER_LINEAR,
+    INTER_NEAREST,
+    MODES,
+    WARP_INVERSE_MAP,
+    WARP_RELATIVE_MAP,
+    Array,
+    as_image,
+    as_size,
+    border_values,
+    destination,
+    name_of,
+    with_channels,
 )
-from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
+from gridsample.definitions.checks import as_array, as_reals
 from gridsample.definitions.dtypes import NARROW_TYPES, type_name
 from gridsample.definitions.integers import saturated
-from gridsample.definitions.tables import AxisMap
 from gridsample.ops.affine import affine_sample, sample_under_maps
 from gridsample.ops.sampling import sample_at_pixels
-
-Array = np.ndarray[Any, Any]
-
-__all__ = [
-    "BORDER_CONSTANT",
-    "BORDER_DEFAULT",
-    "BORDER_ISOLATED",
-    "BORDER_REFLECT",
-    "BORDER_REFLECT101",
-    "BORDER_REFLECT_101",
-    "BORDER_REPLICATE",
-    "BORDER_TRANSPARENT",
-    "BORDER_WRAP",
-    "CV_16SC2",
-    "CV_32FC1",
-    "CV_32FC2",
-    "INTER_AREA",
-    "INTER_CUBIC",
-    "INTER_LANCZOS4",
-    "INTER_LINEAR",
-    "INTER_LINEAR_EXACT",
-    "INTER_NEAREST",
-    "INTER_NEAREST_EXACT",
-    "WARP_INVERSE_MAP",
-    "WARP_RELATIVE_MAP",
-    "convertMaps",
-    "getRotationMatrix2D",
-    "initUndistortRectifyMap",
-    "remap",
-    "resize",
-    "warpAffine",
-    "warpPerspective",
-]
-
-# OpenCV's values.
-INTER_NEAREST, INTER_LINEAR, INTER_CUBIC, INTER_AREA, INTER_LANCZOS4 = 0, 1, 2, 3, 4
-INTER_LINEAR_EXACT, INTER_NEAREST_EXACT = 5, 6
-WARP_INVERSE_MAP, WARP_RELATIVE_MAP = 16, 32
-BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT, BORDER_WRAP = 0, 1, 2, 3
-BORDER_REFLECT_101 = BORDER_REFLECT101 = BORDER_DEFAULT = 4
-BORDER_TRANSPARENT, BORDER_ISOLATED = 5, 16
-
-MODES = {
-    INTER_NEAREST: "nearest",
-    INTER_LINEAR: "linear",
-    INTER_CUBIC: "cubic",
-    INTER_AREA: "linear",  # over footprints where an image shrinks
-    INTER_LANCZOS4: "lanczos4",
-    INTER_LINEAR_EXACT: "linear",
-    INTER_NEAREST_EXACT: "nearest",
-}
-RESIZING = MODES | {INTER_NEAREST_EXACT: "nearest-exact"}
-BORDERS = {
-    BORDER_CONSTANT: "constant",
-    BORDER_REPLICATE: "border",
-    BORDER_REFLECT: "symmetric",
-    BORDER_WRAP: "wrap",
-    BORDER_REFLECT_101: "mirror",
-    BORDER_TRANSPARENT: "transparent",
-}
 
 # A function that samples an image (H, W, C) with options of `gridsample.grid_sample`, and returns
 # (h, w, C): ``out``, or a new array if that is None.
@@ -104,100 +41,6 @@ Sampler = Callable[..., Array]
 
 # The largest size at which positions in single precision are a thousandth of a pixel apart.
 MAX_SINGLE_SIZE = 1 << 13
-
-
-# ---- arguments -----------------------------------------------------------------------------------
-
-
-def as_image(src: Any) -> Array:
-    """Return an image as (H, W, C).
-
-    Raises:
-        TypeError: it is no array of numbers.
-        ValueError: it has another rank, or no pixels.
-    """
-    if type(src) is not np.ndarray and not backend_of(src=src).is_host:
-        raise TypeError(
-            f"src is a {type(src).__module__}.{type(src).__qualname__}; accepted: NumPy arrays; "
-            "for tensors, use gridsample.grid_sample or gridsample.ndimage"
-        )
-    image = src if type(src) is np.ndarray else as_array(src, "src")
-    if image.dtype.kind not in "biuf":
-        raise TypeError(f"src has dtype {image.dtype}; accepted: bool, integers and floats")
-    if image.ndim not in (2, 3) or 0 in image.shape[:2]:
-        raise ValueError(f"src must be (H, W) or (H, W, C) and not empty, got shape {image.shape}")
-    return with_channels(image)
-
-
-def with_channels(image: Array) -> Array:
-    """View an image (H, W) as (H, W, 1)."""
-    return image[..., np.newaxis] if image.ndim == 2 else image
-
-
-def as_size(dsize: Any) -> tuple[int, int]:
-    """Return the height and the width of a size (width, height)."""
-    try:
-        width, height = dsize
-        width, height = operator.index(width), operator.index(height)
-    except (TypeError, ValueError):
-        raise TypeError(f"dsize must be (width, height), two integers, got {dsize!r}") from None
-    if width < 1 or height < 1:
-        raise ValueError(f"dsize must be positive, (width, height), got {dsize!r}")
-    return height, width
-
-
-def name_of(constant: Any, names: dict[int, str], argument: str) -> str:
-    """Return the name of our mode or boundary for one of OpenCV's constants."""
-    try:
-        return names[operator.index(constant)]
-    except (TypeError, KeyError):
-        values = ", ".join(map(str, names))
-        raise ValueError(f"{argument} is not known: {constant!r}; accepted: {values}") from None
-
-
-def border_values(value: Any, channels: int) -> tuple[float, ...] | int:
-    """Return a number for each channel: OpenCV's scalar, padded to four by 0, and repeated.
-
-    If all are 0, return 0.
-    """
-    if type(value) is int and value == 0:
-        return 0  # the usual case, checked first
-    entries = value if type(value) in (tuple, list) else (value,)
-    if len(entries) > 4 or not all([is_plain(entry) for entry in entries]):
-        check_constant(borderValue=value)
-        numbers = np.atleast_1d(as_array(value, "borderValue"))
-        if numbers.ndim != 1 or len(numbers) > 4:  # before a copy, which may not fit into memory
-            raise ValueError(f"borderValue must be a number or up to four, got {value!r}")
-        entries = as_reals(numbers, "borderValue").tolist()
-    padded = [float(entry) for entry in entries] + [0.0] * 3
-    return tuple([padded[c % 4] for c in range(channels)]) if any(padded) else 0
-
-
-def is_plain(entry: Any) -> bool:
-    """Whether an object is a number of Python's that fits into eight bytes."""
-    return type(entry) is float or (type(entry) is int and -(2**63) <= entry < 2**63)
-
-
-def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], is_read: bool) -> Array:
-    """Return ``dst`` if it fits the result, or a new array.
-
-    Raises:
-        ValueError: ``dst`` has another shape or type, is read-only, or is missing although it
-            ``is_read``.
-    """
-    if dst is None and not is_read:
-        return np.empty(shape, dtype)
-    check_dense(dst=dst)
-    if not isinstance(dst, np.ndarray) or dst.shape != shape or dst.dtype != dtype:
-        got = dst.shape if isinstance(dst, np.ndarray) else dst
-        needed = " with BORDER_TRANSPARENT" if is_read else ""
-        raise ValueError(f"dst must be an array{needed} of shape {shape} and {dtype}, got {got!r}")
-    if not dst.flags.writeable:
-        raise ValueError("dst is read-only")
-    return dst
-
-
-# ---- warping -------------------------------------------------------------------------------------
 
 
 def warp(
@@ -507,87 +350,3 @@ def warpPerspective(
     """
     matrix, size = inverse(M, 3, flags), as_size(dsize)
     return warp(src, under_map(matrix, size), size, flags, borderMode, borderValue, dst)
-
-
-# ---- resizing ------------------------------------------------------------------------------------
-
-
-def resize(
-    src: Any,
-    dsize: Sequence[int] | None,
-    dst: Any = None,
-    fx: float = 0,
-    fy: float = 0,
-    interpolation: int = INTER_LINEAR,
-) -> Array:
-    """Resize an image, like `cv2.resize`.
-
-    Let the step s be the distance between two output pixels in source pixels.  Along each axis,
-    output i lies at (i + 1/2) s - 1/2, and the image is extended by its edge pixels.  s is 1 / fx
-    or 1 / fy if dsize is not given, otherwise the ratio of the sizes.  INTER_NEAREST selects pixel
-    floor(i s).  INTER_NEAREST_EXACT selects pixel floor((i + 1/2) s), always with the ratio of the
-    sizes.  INTER_AREA is the mean of the source over the output pixel if no axis grows.  Otherwise
-    it blends two pixels along each axis, but only in outputs that cover the edge between them.
-
-    Args:
-        dsize: the output's (width, height); None for the size times ``fx`` and ``fy``, rounded.
-        src: the image, as in `remap`.
-        dst: an array for the result, as in `remap`.
-        fx: output width divided by source width, if dsize is None.
-        fy: output height divided by source height, if dsize is None.
-        interpolation: INTER_NEAREST, INTER_NEAREST_EXACT, INTER_LINEAR, INTER_LINEAR_EXACT,
-            INTER_CUBIC, INTER_AREA or INTER_LANCZOS4.
-
-    Returns:
-        (height, width) or (height, width, C), of the image's dtype.
-
-    Raises:
-        TypeError: an array has an unsupported type.
-        ValueError: a shape or a constant is invalid, or no size is given.
-
-    Example:
-        >>> import numpy as np
-        >>> from gridsample import cv
-        >>> image = np.array([[0, 100]], np.uint8)
-        >>> cv.resize(image, (4, 1))
-        array([[  0,  25,  75, 100]], dtype=uint8)
-        >>> cv.resize(image, (1, 1), interpolation=cv.INTER_AREA)
-        array([[50]], dtype=uint8)
-    """
-    # The order of sums follows from memory, so that of all images is the same.
-    image, flags = packed(as_image(src)), operator.index(interpolation)
-    size = None if dsize is None or tuple(dsize) == (0, 0) else as_size(dsize)
-    maps = maps_of(image.shape[:2], size, (fy, fx), flags)
-    shape = (maps[0].outputs, maps[1].outputs, *np.shape(src)[2:])
-    result = destination(dst, shape, image.dtype, False)
-    is_direct = result.flags.c_contiguous and not (
-        dst is not None and np.may_share_memory(dst, image)
-    )
-    target = result if is_direct else np.empty(result.shape, result.dtype)
-    apply_matrices(maps, as_planes(image), as_planes(with_channels(target)))
-    if not is_direct:
-        result[...] = target
-    return result
-
-
-@functools.lru_cache(maxsize=512)
-def maps_of(
-    shape: tuple[int, int], size: tuple[int, int] | None, factors: tuple[float, float], flags: int
-) -> tuple[AxisMap, ...]:
-    """Return the matrices that resize both axes to a size, or by factors."""
-    rule = name_of(flags, RESIZING, "interpolation")
-    if size is None:
-        fy, fx = factors
-        if not (fx > 0 and fy > 0):
-            raise ValueError(f"give dsize, or fx and fy above 0; got {fx!r} and {fy!r}")
-        size = as_size([round(shape[1] * fx), round(shape[0] * fy)])
-    else:
-        factors = size[0] / shape[0], size[1] / shape[1]
-    if flags == INTER_AREA:
-        rule = "area" if max(factors) <= 1 else "sharp"
-    return tuple([axis_map(*axis, rule) for axis in zip(shape, size, factors, strict=True)])
-
-
-def as_planes(image: Array) -> Array:
-    """View an image (H, W, C) as (1, C, H, W)."""
-    return image.transpose(2, 0, 1)[np.newaxis]

@@ -1,25 +1,20 @@
-"""Maps and matrices as OpenCV makes them: of lenses, of rotations, and in fixed point."""
+"""Matrices of rotations, and maps in fixed point, as OpenCV makes them."""
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gridsample.cameras import distort_points
+from gridsample.cv.arguments import Array
 from gridsample.definitions.checks import as_array, as_reals
 from gridsample.definitions.integers import saturated
-
-Array = np.ndarray[Any, Any]
 
 # OpenCV's types of maps, by the numbers of version 4, and those that version 5 gives them.
 CV_32FC1, CV_32FC2, CV_16SC2 = 5, 13, 11
 TYPES_OF_5 = {37: CV_32FC2, 35: CV_16SC2}
-# The numbers of coefficients that OpenCV accepts.
-COEFFICIENTS = (0, 4, 5, 8, 12, 14)
 
 
 def getRotationMatrix2D(center: Sequence[float], angle: float, scale: float) -> Array:
@@ -128,73 +123,3 @@ def in_type(positions: Array, map_type: int) -> tuple[Array, Array | None]:
     raise ValueError(
         f"the type of maps is not known: {map_type!r}; accepted: CV_32FC1, CV_32FC2 and CV_16SC2"
     )
-
-
-def initUndistortRectifyMap(
-    cameraMatrix: Any,
-    distCoeffs: Any,
-    R: Any,
-    newCameraMatrix: Any,
-    size: Sequence[int],
-    m1type: int,
-) -> tuple[Array, Array | None]:
-    """Make the maps that undistort and rectify an image, like `cv2.initUndistortRectifyMap`.
-
-    Pixel (u, v) of the result shows the ray ``inverse(newCameraMatrix R) (u, v, 1)``, which the
-    lens projects as `gridsample.cameras.distort_points` does.
-
-    Args:
-        cameraMatrix: (3, 3) intrinsics of the camera, in pixels.
-        distCoeffs: its 4, 5, 8, 12 or 14 coefficients; None or empty for an ideal lens.
-        R: (3, 3) rotation from the camera's axes to those of the result; None for the identity.
-        newCameraMatrix: (3, 3) or (3, 4) intrinsics of the result; None for those of the camera
-            with the principal point in the centre of the result.
-        size: (width, height) of the result.
-        m1type: CV_32FC1, CV_32FC2 or CV_16SC2, the type of the maps; see `convertMaps`.
-
-    Returns:
-        The maps for `remap`.
-
-    Raises:
-        TypeError: an array does not hold numbers.
-        ValueError: a shape, a size or a type is not accepted.
-
-    Example:
-        >>> import numpy as np
-        >>> from gridsample import cv
-        >>> camera = np.array([[50.0, 0, 1], [0, 50, 1], [0, 0, 1]])
-        >>> x, y = cv.initUndistortRectifyMap(camera, None, None, camera, (3, 2), cv.CV_32FC1)
-        >>> x
-        array([[0., 1., 2.],
-               [0., 1., 2.]], dtype=float32)
-    """
-    camera = as_matrix(cameraMatrix, "cameraMatrix")
-    width, height = (operator.index(n) for n in size)
-    if width < 1 or height < 1:
-        raise ValueError(f"size must be positive, (width, height), got {size!r}")
-    if newCameraMatrix is None:
-        target = camera.copy()
-        target[:2, 2] = (width - 1) / 2, (height - 1) / 2
-    else:
-        target = as_reals(newCameraMatrix, "newCameraMatrix")
-        target = as_matrix(target[:, :3] if target.shape == (3, 4) else target, "newCameraMatrix")
-    rotation = np.eye(3) if R is None else as_matrix(R, "R")
-    coefficients = np.zeros(0) if distCoeffs is None else as_reals(distCoeffs, "distCoeffs").ravel()
-    if len(coefficients) not in COEFFICIENTS:
-        raise ValueError(f"distCoeffs must have 4, 5, 8, 12 or 14, got {len(coefficients)}")
-    ys, xs = np.mgrid[0:height, 0:width]
-    pixels = np.stack([xs, ys, np.ones_like(xs)], -1).reshape(-1, 3)
-    rays = pixels @ np.linalg.inv(target @ rotation).T
-    plane = rays[:, :2] / rays[:, 2:]
-    positions = distort_points(plane, coefficients, camera).reshape(height, width, 2)
-    if TYPES_OF_5.get(m1type, m1type) == CV_16SC2:
-        return convertMaps(positions, None, m1type)
-    return in_type(positions, m1type)
-
-
-def as_matrix(value: Any, name: str) -> Array:
-    """Return a (3, 3) matrix of real numbers, or raise an error."""
-    matrix = as_reals(value, name)
-    if matrix.shape != (3, 3):
-        raise ValueError(f"{name} must be a 3 x 3 matrix, got shape {matrix.shape}")
-    return matrix
