@@ -46,7 +46,7 @@ def counted(function: Callable[..., Any], name: str, watched: bool = True) -> Ca
 
 
 def count_results(owner: Any, name: str, counter: str) -> None:
-    """Count the calls of a shortcut that have a result, which do not reach the public function."""
+    """Count the results of what finds a prepared call: that does not reach the public function."""
     shortcut = getattr(owner, name)
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -66,8 +66,8 @@ def for_torch(strict: bool) -> None:
 
     sampling.grid_sample = counted(sampling.grid_sample, "grid_sample")
     if not strict:  # then there are shortcuts for plain tensors
-        count_results(torch_compat.BACKEND, "repeat", "grid_sample")
-        count_results(resizing, "repeat", "interpolate")
+        count_results(torch_compat, "prepared_call", "grid_sample")
+        count_results(resizing, "prepared_resizing", "interpolate")
     fields.affine_grid = counted(fields.affine_grid, "affine_grid")
     resizing.interpolate = counted(resizing.interpolate, "interpolate")
     takes_strict = "strict" in inspect.signature(torch_compat.patch).parameters

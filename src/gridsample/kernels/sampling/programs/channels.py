@@ -227,14 +227,14 @@ class Channels(Sweep):
     def guarded_sums(self, taps: ListedTaps, name: str) -> Registers:
         """Sum the taps of a point in an array of pixels; of one that has none, nothing is read.
 
-        Sums that vanish are 0.
+        Sums that vanish are constants.
         """
-        orders, point, function = self.reads[name], taps.point, self.function
-        zeros = taps.block.splat(function.constant(0.0, function.real))
+        point, function = taps.point, self.function
+        orders = self.live(self.reads[name])
 
         def read() -> list[Value]:
-            sums = taps.sums(self.live(orders))
-            return [value for order in orders for value in sums.get(order, zeros)]
+            sums = taps.sums(orders)
+            return [value for order in orders for value in sums[order]]
 
         flat = list[Value]()
 
@@ -242,14 +242,16 @@ class Channels(Sweep):
             flat.extend(read())
             return flat
 
-        if point.valid is None:
+        if point.valid is None or not orders:
             values = read()
         else:
             here = point.valid if point.outside is None else point.valid & ~point.outside
             values = function.choose(
                 here, present, lambda: [value.like(0) for value in flat], likely=True
             )
-        return taps.block.by_key(orders, values)
+        sums = taps.block.by_key(orders, values)
+        zeros = [function.constant(0.0, function.real, n) for _, n in taps.block.registers]
+        return {order: sums.get(order, zeros) for order in self.reads[name]}
 
     def list_taps(self, state: State, group: Group, plane: Value) -> tuple[TapList, TapList]:
         """List the taps of a group, to read them and to add to them."""
