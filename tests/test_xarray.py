@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import hypothesis
@@ -277,7 +278,10 @@ def test_lazy_results_are_those_in_memory(seed: int) -> None:
         return
     result = gridsample.xarray.resample(lazy_image, lazy_like, **options)
     assert result.dims == expected.dims and result.dtype == expected.dtype
-    if options["mode"] != "spline3":
+    # The order of sums over more than two taps depends on channels, from eight of them on.
+    channels = math.prod(n for dim, n in sizes.items() if dim not in sampled)
+    few = channels < 8 or options["mode"] in ("nearest", "linear")
+    if options["mode"] != "spline3" and few:
         np.testing.assert_array_equal(result.values, expected.values)
         return
     wide = np.complex128 if dtype.kind == "c" else np.float64
