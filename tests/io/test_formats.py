@@ -1,18 +1,22 @@
 """Files: how TIFF is stored, pictures of Pillow, archives of NumPy, volumes of FreeSurfer."""
 
+import dataclasses
 import itertools
+import struct
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gridsample import io
+from gridsample import cli, io
 from gridsample.io import FileError, Image, tiff
 from tests.io.test_io import pixels
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")
 pillow = pytest.importorskip("PIL.Image")
+png = pytest.importorskip("PIL.PngImagePlugin")
 
 # ---- how TIFF files are stored ------------------------------------------------------------------
 
@@ -216,3 +220,71 @@ def test_files_of_freesurfer(tmp_path, dtype, shape):
         np.testing.assert_array_equal(np.asarray(again.dataobj), voxels)
         assert again.get_data_dtype().name == dtype
         np.testing.assert_allclose(again.affine, turned @ np.diag([2.0, 1, 1, 1]), atol=1e-5)
+
+
+# Texts --------------------------------------------------------------------------------------------
+
+PACKET = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"></x:xmpmeta>'
+
+
+def write_texts(path: Path, pixels: np.ndarray) -> None:
+    """A PNG with a text, a compressed one, XMP and a gamma."""
+    info = png.PngInfo()
+    info.add_text("Author", "A. N. Author")
+    info.add_text("Comment", "long " * 100, zip=True)
+    info.add_itxt("XML:com.adobe.xmp", PACKET.decode(), zip=True)
+    info.add(b"gAMA", struct.pack(">I", 45455))
+    pillow.fromarray(pixels).save(path, pnginfo=info)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_texts_and_gamma_of_png_files_are_kept(
+    tmp_path: Path, dtype: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pixels = np.arange(8 * 9 * 3).reshape(8, 9, 3).astype("uint8")
+    write_texts(tmp_path / "in.png", pixels)
+    if dtype == "uint16":
+        image = io.read(tmp_path / "in.png")
+        image = dataclasses.replace(image, array=image.array.astype("uint16"))
+        io.write(image, tmp_path / "in.png", overwrite=True)
+    words = [str(tmp_path / "in.png"), str(tmp_path / "out.png"), "--size", "9x8"]
+    assert cli.main(["resize", *words]) == 0 and not capsys.readouterr().err
+    with pillow.open(tmp_path / "out.png") as picture:
+        picture.load()
+        assert picture.text["Author"] == "A. N. Author" and len(picture.text["Comment"]) == 500
+        assert picture.text["XML:com.adobe.xmp"].encode() == PACKET
+        assert picture.info["gamma"] == 0.45455
+    np.testing.assert_array_equal(io.read(tmp_path / "out.png").array, pixels)
+
+
+def test_other_formats_say_what_they_do_not_keep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_texts(tmp_path / "in.png", np.zeros((8, 9, 3), "uint8"))
+    for name, lost in (("out.jpg", "the text and gamma of"), ("out.bmp", "the text and gamma and")):
+        assert (
+            cli.main(["resize", str(tmp_path / "in.png"), str(tmp_path / name), "--size", "9"]) == 0
+        )
+        assert lost in capsys.readouterr().err
+    with pillow.open(tmp_path / "out.jpg") as picture:
+        assert picture.info["xmp"] == PACKET
+
+
+def test_comments_of_jpeg_and_gif_files_are_kept(tmp_path: Path) -> None:
+    pixels = pillow.new("L", (9, 8))
+    for name in ("in.jpg", "in.gif"):
+        pixels.save(tmp_path / name, comment=b"a comment")
+        for other in ("out.jpg", "out.gif", "out.png"):
+            io.write(io.read(tmp_path / name), tmp_path / other, overwrite=True)
+            with pillow.open(tmp_path / other) as picture:
+                kept = picture.info.get("comment", picture.info.get("Comment"))
+            assert kept in (b"a comment", "a comment"), (name, other)
+
+
+def test_a_transparent_grey_of_16_bits_becomes_alpha(tmp_path: Path) -> None:
+    grey = np.arange(72, dtype="uint16").reshape(8, 9) * 800
+    pillow.fromarray(grey).save(tmp_path / "in.png", transparency=1600)
+    image = io.read(tmp_path / "in.png")
+    np.testing.assert_array_equal(image.array[..., 0], grey)
+    np.testing.assert_array_equal(image.array[..., 1], np.where(grey == 1600, 0, 65535))
+    assert image.alpha is not None

@@ -36,6 +36,97 @@ def write(path: Path, keys: tuple[int, ...], *, matrix: bool = False) -> np.ndar
     return ground
 
 
+METADATA = """<GDALMetadata>
+  <Item name="AREA_OR_POINT">Area</Item>
+  <Item name="DESCRIPTION" sample="0" role="description">height</Item>
+  <Item name="SCALE" sample="0" role="scale">0.1</Item>
+  <Item name="OFFSET" sample="0" role="offset">-100</Item>
+  <Item name="STATISTICS_MEAN" sample="0">94</Item>
+</GDALMetadata>"""
+
+
+def test_metadata_of_bands_is_kept_but_for_statistics(tmp_path: Path) -> None:
+    heights, text = np.arange(192, dtype=np.int16).reshape(12, 16), METADATA.encode() + b"\0"
+    tags = [(42112, 2, len(text), text, True)]
+    tifffile.imwrite(tmp_path / "in.tif", heights, extratags=tags, photometric="minisblack")
+    words = ["resize", str(tmp_path / "in.tif"), str(tmp_path / "out.tif"), "--size", "8x6"]
+    assert cli.main(words) == 0
+    with tifffile.TiffFile(tmp_path / "out.tif") as file:
+        kept = str(file.pages[0].tags[42112].value)
+    assert kept == METADATA.replace('\n  <Item name="STATISTICS_MEAN" sample="0">94</Item>', "")
+
+
+def test_files_without_a_resolution_get_none(tmp_path: Path) -> None:
+    write(tmp_path / "in.tif", AREA)
+    for resolution in (False, True):
+        image = io.read(tmp_path / "in.tif")
+        assert "resolution" not in image.extras or resolution
+        out = tmp_path / f"{resolution}.tif"
+        io.write(image, out)
+        with tifffile.TiffFile(out) as file:
+            assert [n for n in (282, 283, 296) if n in file.pages[0].tags] == (
+                [282, 283, 296] if resolution else []
+            )
+            np.testing.assert_array_equal(file.asarray(), image.array[..., 0])
+        tifffile.imwrite(
+            tmp_path / "in.tif", image.array[..., 0], resolution=(72, 72), resolutionunit=2
+        )
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_outside_is_nodata_where_a_tag_names_it(tmp_path: Path, mode: str) -> None:
+    write(tmp_path / "in.tif", AREA)
+    words = ["warp", tmp_path / "in.tif", tmp_path / "out.tif", "--translate", "4,0"]
+    assert cli.main([*map(str, words), "--mode", mode]) == 0
+    heights, before = (tifffile.imread(tmp_path / name) for name in ("out.tif", "in.tif"))
+    np.testing.assert_array_equal(heights[:, :4], NODATA)
+    np.testing.assert_array_equal(heights[:, 4:], before[:, :-4])
+    words = [*words[:2], tmp_path / "zeros.tif", *words[3:], "--padding", "zeros"]
+    assert cli.main([*map(str, words)]) == 0
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "zeros.tif")[:, :4], 0)
+
+
+def test_pixels_of_another_geotiff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "in.tif", AREA)
+    words = ["resize", tmp_path / "in.tif", tmp_path / "half.tif", "--spacing", "60"]
+    assert cli.main([*map(str, words), "--no-antialias"]) == 0
+    write(tmp_path / "point.tif", POINT)
+    words = ["warp", tmp_path / "in.tif", tmp_path / "out.tif", "--no-antialias", "--like"]
+    assert cli.main([*map(str, [*words, tmp_path / "half.tif"])]) == 0
+    half, out = place_of(tmp_path / "half.tif"), place_of(tmp_path / "out.tif")
+    np.testing.assert_allclose(out.matrix, half.matrix)
+    pixels = [tifffile.imread(tmp_path / name) for name in ("half.tif", "out.tif")]
+    np.testing.assert_array_equal(*pixels)
+    # Pixels that are points have their centres where the corners of areas are.
+    words[2] = tmp_path / "points.tif"
+    assert cli.main([*map(str, [*words, tmp_path / "point.tif"])]) == 0
+    np.testing.assert_allclose(
+        place_of(tmp_path / "points.tif").affine, place_of(tmp_path / "point.tif").affine
+    )
+    capsys.readouterr()
+    write(tmp_path / "other.tif", (1, 1, 0, 3, *AREA[4:], 3072, 0, 1, 32633))
+    tifffile.imwrite(tmp_path / "plain.tif", np.zeros((4, 5), np.uint8))
+    for name, message in (("other.tif", "another coordinate system"), ("plain.tif", "no place")):
+        assert cli.main([*map(str, [*words[:3], "--force", "--like", tmp_path / name])]) != 0
+        assert message in capsys.readouterr().err
+
+
+def test_overviews_are_resized_as_their_page_is(tmp_path: Path) -> None:
+    write(tmp_path / "one.tif", AREA)
+    with tifffile.TiffFile(tmp_path / "one.tif") as file:
+        tags = [tag.astuple()[:4] for tag in file.pages[0].tags.values() if tag.code > 33000]
+        place = [(code, kind, count, value, True) for code, kind, count, value in tags]
+    full = tifffile.imread(tmp_path / "one.tif")
+    with tifffile.TiffWriter(tmp_path / "in.tif") as file:
+        file.write(full, extratags=place, photometric="minisblack", metadata=None)
+        file.write(full[::2, ::2], subfiletype=1, photometric="minisblack", metadata=None)
+    words = ["resize", str(tmp_path / "in.tif"), str(tmp_path / "out.tif"), "--spacing", "60"]
+    assert cli.main(words) == 0
+    with tifffile.TiffFile(tmp_path / "out.tif") as file:
+        assert [page.shape for page in file.pages] == [(6, 8), (3, 4)]
+        assert [page.subfiletype for page in file.pages] == [0, 1]
+
+
 def place_of(path: Path) -> io.geotiff.GeoReference:
     with tifffile.TiffFile(path) as file:
         tags = file.pages[0].tags

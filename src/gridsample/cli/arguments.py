@@ -163,9 +163,8 @@ SHARED: dict[str, dict[str, Any]] = {
     },
     "--padding": {
         "type": parsers.boundaries,
-        "default": "zeros",
         "metavar": "BOUNDARY",
-        "help": "outside: zeros (default), border, mirror, wrap, ...",
+        "help": "outside: zeros (default without a nodata value), missing, border, mirror, ...",
     },
     "--no-antialias": {
         "action": "store_false",

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
-from gridsample.cli.hints import COPYING, LabelHint, ShrinkHint, show_lost_palette
+from gridsample.cli.hints import COPYING, LabelHint, ShrinkHint, show_lost_palette, show_lost_texts
 from gridsample.cli.maps import Map, canvas_of, check_canvas, map_of_arguments, scaled
-from gridsample.cli.nodata import nodata_of, with_nodata
+from gridsample.cli.nodata import boundary_of_missing, nodata_of, number_of, with_nodata
 from gridsample.cli.terminal import progress_bar
 from gridsample.definitions.boundaries import MISSING
 from gridsample.definitions.labels import check_labels, has_labels
@@ -22,6 +22,7 @@ from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.ops.missing import check_rule
 
 Progress = Callable[[float], None]
+Size = tuple[int, ...]
 
 
 # The result without its pixels, and a function that yields them in bands and reports its progress.
@@ -51,6 +52,7 @@ def convert_file(
             results = [result for result, _ in prepared]
             io.write_pages(results, bands, arguments.output, overwrite=arguments.force)
     show_lost_palette(results, arguments.output)
+    show_lost_texts(results, arguments.output)
 
 
 def warp_file(
@@ -58,7 +60,7 @@ def warp_file(
     map_of: Callable[[io.Image, argparse.Namespace], Map] = map_of_arguments,
 ) -> None:
     """Warp every page of a file by the map that a function makes for it."""
-    if arguments.fill is not None and "constant" not in listed(arguments.padding):
+    if arguments.fill is not None and "constant" not in listed(arguments.padding or ""):
         raise ValueError("--fill requires --padding constant; give both or neither")
     hints = LabelHint(arguments.mode, bool(arguments.antialias)), ShrinkHint(arguments)
 
@@ -106,10 +108,10 @@ def _warped_page(
     result = with_nodata(_result(image, output_map.canvas, output_map.voxels), arguments)
     if output_map.like is not None:
         result = result.placed(output_map.like)
-    padding, fill = boundary_and_fill(image, arguments)
     alpha = sampled_alpha(image, arguments)
     copies = warp.copies_pixels(mode, rank) or has_labels(mode)
-    copies = copies and MISSING not in listed(arguments.padding)
+    padding, fill = boundary_and_fill(image, arguments, copies)
+    copies = copies and MISSING not in listed(padding)
     missing = nodata_of(image, arguments, alpha, copies)
 
     def pixels(progress: Progress) -> io.Bands:
@@ -150,9 +152,17 @@ def resize_file(arguments: argparse.Namespace) -> None:
         ShrinkHint(arguments),
     )
 
+    changes = list[tuple[Size, Size]]()  # of pages that are no reduced copies of others
+
     def prepare(page: io.Page) -> PreparedPage:
         image = page.image
-        size = check_canvas(output_size(arguments, image.size, image.spacing), image)
+        if image.is_overview and changes and arguments.spacing:  # it has no spacing of its own
+            old, new = changes[-1]
+            size = scaled(image.size, [b / a for a, b in zip(old, new, strict=True)], round)
+        else:
+            size = output_size(arguments, image.size, image.spacing)
+            changes.append((image.size, size))
+        check_canvas(size, image)
         voxels = warp.fitted(image.size, size, bool(arguments.align_corners))
         result = with_nodata(_result(image, size, voxels), arguments)
         if not resize_antialiases(arguments, image.size, size):
@@ -277,12 +287,19 @@ def _fill(numbers: Sequence[float] | None, channels: int) -> Any:
     return numbers[0] if len(numbers) == 1 else np.array(numbers)
 
 
-def boundary_and_fill(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, Any]:
+def boundary_and_fill(
+    image: io.Image, arguments: argparse.Namespace, copies: bool
+) -> tuple[Mode, Any]:
     """Return the boundary, and the value outside as a number that the file would store.
 
-    Outside an image that is scaled, the *value* is 0 or that of --fill.
+    Outside an image that is scaled, the *value* is 0 or that of --fill.  ``copies`` says whether
+    sampling only copies pixels.
     """
     padding, fill = arguments.padding, _fill(arguments.fill, image.channels)
+    if padding is None:
+        padding, fill = boundary_of_missing(number_of(image, arguments), copies)
+        if padding != "zeros":
+            return padding, fill
     slope, inter = image.scaling
     names = [{"zeros": "constant"}.get(name, name) for name in listed(padding)]
     if (slope, inter) == (1, 0) or "constant" not in names:

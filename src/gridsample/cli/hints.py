@@ -109,5 +109,25 @@ def show_lost_palette(images: Sequence[io.Image], path: Path) -> None:
         _print(f"the input has a palette; {path} has RGB colours, as new ones appear between them")
 
 
+# Texts of pictures that some formats keep, and what they are called.
+TEXTS = {"chunks": "text and gamma", "xmp": "XMP", "comment": "comment"}
+KEPT = {
+    "PNG": {*TEXTS},
+    "JPEG": {"xmp", "comment"},
+    "WebP": {"xmp"},
+    "AVIF": {"xmp"},
+    "GIF": {"comment"},
+}
+
+
+def show_lost_texts(images: Sequence[io.Image], path: Path) -> None:
+    """Print a hint if pictures had texts that the picture at a path has not."""
+    name = io.format_of(path).name
+    kept = KEPT.get(name, set[str]())
+    lost = [word for key, word in TEXTS.items() if key in images[0].extras and key not in kept]
+    if lost and name in (*KEPT, "BMP", "TIFF"):
+        _print(f"the {' and the '.join(lost)} of the input are not kept in {path}")
+
+
 def _print(hint: str) -> None:
     print(f"gridsample: hint: {hint}", file=sys.stderr)

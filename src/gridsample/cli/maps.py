@@ -15,6 +15,7 @@ from gridsample import fields, io, warp
 from gridsample.cli.parsers import Extent
 from gridsample.definitions.checks import check_extent
 from gridsample.io.fields import read_field
+from gridsample.io.geotiff import GeoReference
 from gridsample.io.nifti import Header, affine_of_rank, read_geometry
 from gridsample.io.transforms import read_transforms
 from gridsample.world import Displacement, world_grid
@@ -59,6 +60,8 @@ def map_of_arguments(image: io.Image, arguments: argparse.Namespace) -> Map:
                 "--like and --transform determine the whole warp; they accept no --grid, no steps "
                 "and no --size"
             )
+        if "geotiff" in image.extras and not arguments.transform:
+            return map_over_ground(image, arguments.like)
         return map_through_world(image, arguments.like, arguments.transform)
     if arguments.grid:
         return map_of_grid(image, arguments.grid, arguments.align_corners)
@@ -106,6 +109,26 @@ def map_of_flow(image: io.Image, arguments: argparse.Namespace) -> Map:
     return Map(canvas, lambda rows: grid[rows], np.eye(len(size) + 1), is_smooth=False)
 
 
+def map_over_ground(image: io.Image, path: Path) -> Map:
+    """Return the map from the pixels of a GeoTIFF, over the ground, to those of the image."""
+    source: GeoReference = image.extras["geotiff"]
+    with io.pages(path) as pages:
+        like = pages[0].image
+    target: GeoReference | None = like.extras.get("geotiff")
+    if target is None:
+        raise ValueError(f"--like {path} has no place on the ground, but the input is a GeoTIFF")
+    if not target.has_system_of(source):
+        raise ValueError(
+            f"--like {path} has another coordinate system than the input; transform one of them "
+            "first, with gdalwarp -t_srs or rio warp"
+        )
+    inverse: Matrix = np.linalg.inv(source.affine) @ target.affine
+    shifts = np.abs(inverse - np.rint(inverse))[:-1] @ [*like.size, 1]  # of the last pixel
+    if shifts.max() < TOLERANCE:
+        inverse = np.rint(inverse)
+    return map_of_matrix(image, check_canvas(like.size, image), inverse, inverse)
+
+
 def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> Map:
     """Return the map from the voxels of a NIfTI file, through the world, to those of the image.
 
@@ -117,8 +140,8 @@ def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[P
     header: Header | None = image.extras.get("nifti")
     if header is None:
         raise ValueError(
-            "--like and --transform need NIfTI files, which store the voxels' positions; the input "
-            f"is {image.format}"
+            "--like and --transform need NIfTI files, which store the voxels' positions, or --like "
+            f"GeoTIFFs; the input is {image.format}"
         )
     rank = len(image.size)
     canvas, like = (image.size, header) if path is None else read_geometry(path)

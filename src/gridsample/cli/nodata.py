@@ -4,10 +4,36 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import Any
 
 from gridsample import io
 from gridsample.alpha import Alpha
+from gridsample.definitions.boundaries import MISSING
+from gridsample.definitions.methods import Mode
 from gridsample.io.nodata import NoData, storable
+
+
+def number_of(image: io.Image, arguments: argparse.Namespace) -> Any:
+    """Return the number that stands for missing pixels of a page, or None."""
+    number, requested = image.extras.get("nodata"), arguments.nodata
+    dtype = image.array.dtype
+    if requested is not None:
+        if not storable(requested, dtype):
+            raise ValueError(f"--nodata {requested:g} cannot be stored in pixels of dtype {dtype}")
+        return requested
+    return number if number is not None and storable(number, dtype) else None  # no pixel has it
+
+
+def boundary_of_missing(number: Any, copies: bool) -> tuple[Mode, Any]:
+    """Return the default boundary and fill value: outside is missing if a number stands for that.
+
+    Args:
+        number: the number, or None.
+        copies: whether sampling only copies pixels, missing ones included.
+    """
+    if number is None:
+        return "zeros", 0
+    return ("constant", number) if copies else (MISSING, 0)
 
 
 def nodata_of(
@@ -21,14 +47,7 @@ def nodata_of(
         alpha: the channel that colours are multiplied by before sampling, or None.
         copies: whether sampling only copies pixels, missing ones included.
     """
-    number, requested = image.extras.get("nodata"), arguments.nodata
-    dtype = image.array.dtype
-    if requested is not None:
-        number = requested
-        if not storable(requested, dtype):
-            raise ValueError(f"--nodata {requested:g} cannot be stored in pixels of dtype {dtype}")
-    elif number is not None and not storable(number, dtype):
-        number = None  # no pixel has it
+    number, dtype = number_of(image, arguments), image.array.dtype
     ignore = arguments.missing == "ignore" or (arguments.missing is None and number is not None)
     if dtype.kind == "b" or copies or not (ignore or number is not None):
         return None

@@ -87,6 +87,7 @@ def command() -> Command:
         help="what is minimized: mse (default), l1, ncc, lncc, mi",
     )
     add_shared(parser, "--mode", "--padding")
+    parser.set_defaults(padding="zeros")
     parser.add_argument(
         "--plot", type=parsers.file, metavar="FILE.png", help="draw before, after and the loss"
     )
@@ -181,7 +182,7 @@ def _register_files(arguments: argparse.Namespace) -> int:
     alpha, pixels = io.alpha_of(moving, arguments.moving), moving.array
     if alpha is not None and not alpha.premultiplied:
         pixels = multiply(pixels, alpha)
-    padding, fill = boundary_and_fill(moving, arguments)
+    padding, fill = boundary_and_fill(moving, arguments, copies=False)
     warped = result.warp(
         pixels[np.newaxis], arguments.mode, padding, channel_axis=-1, fill_value=fill
     )[0]

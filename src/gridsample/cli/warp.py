@@ -26,7 +26,8 @@ coordinates:
   Voxels are treated as cubes, whatever their physical size.
 
 millimetres:
-  --like takes the voxels of another NIfTI file: its size, and its position in the world.
+  --like takes the voxels of another NIfTI file: its size, and its position in the world. Of a
+  GeoTIFF, it takes the pixels of another one in the same coordinate system.
   --transform maps points of the output's world to the points of the input's world that are shown
   there, which is ITK's convention. The first of several is applied first. Accepted are ITK's
   transforms (.tfm, .h5, .mat, .txt; linear ones and displacement fields), matrices (.npy,

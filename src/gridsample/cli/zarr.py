@@ -14,8 +14,10 @@ from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import Command, add_shared
 from gridsample.cli.files import antialiases, output_size, resize_antialiases
 from gridsample.cli.maps import canvas_of
+from gridsample.cli.nodata import boundary_of_missing
 from gridsample.cli.terminal import progress_bar
-from gridsample.io.nodata import number_in
+from gridsample.definitions.labels import has_labels
+from gridsample.io.nodata import number_of_array
 from gridsample.io.omezarr import Multiscale, is_store, read_multiscale
 from gridsample.io.output import size_text
 from gridsample.io.rfc5 import read_transformations
@@ -97,7 +99,6 @@ def warp_store(arguments: argparse.Namespace) -> None:
     image = open_input(arguments)
     options = {
         **common_options(arguments),
-        "padding_mode": arguments.padding,
         **missing_options(image, arguments),
         "antialias": antialiases(arguments),
     }
@@ -117,6 +118,14 @@ def warp_store(arguments: argparse.Namespace) -> None:
         ]
     else:
         options |= matrix_options(image, arguments)
+    options["padding_mode"] = arguments.padding
+    if arguments.padding is None:
+        copies = warp.copies_pixels(arguments.mode, len(image.spatial)) or has_labels(
+            arguments.mode
+        )
+        number = number_of_array(image.arrays[0], arguments.nodata)
+        padding, fill = boundary_of_missing(number, copies)
+        options |= {"padding_mode": padding, "fill_value": fill}
     run(arguments, "warping", zarr.warp, {**options, "mode": arguments.mode})
 
 
@@ -241,8 +250,8 @@ def common_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def missing_options(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return how missing pixels are treated: ignored by default if a number stands for them."""
-    known = arguments.nodata is not None or number_in(image.arrays[0].attrs) is not None
-    missing = arguments.missing or ("ignore" if known else "propagate")
+    number = number_of_array(image.arrays[0], arguments.nodata)
+    missing = arguments.missing or ("propagate" if number is None else "ignore")
     return {"missing": missing, "nodata": arguments.nodata}
 
 

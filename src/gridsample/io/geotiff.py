@@ -41,6 +41,28 @@ class GeoReference(NamedTuple):
         x, y = np.linalg.norm(self.matrix[:2, :2], axis=0)
         return float(x), float(y)
 
+    @property
+    def affine(self) -> NDArray[np.float64]:
+        """`(3, 3)`, indices of pixels (x, y, 1) -> ground."""
+        return self.matrix @ self._corner
+
+    @property
+    def _corner(self) -> NDArray[np.float64]:
+        """`(3, 3)`, indices of pixels -> raster coordinates."""
+        corner = np.eye(3)
+        corner[:2, 2] = 0 if self.pixel_is_point else 0.5
+        return corner
+
+    def has_system_of(self, other: GeoReference) -> bool:
+        """Whether both name the same coordinate system, in the same way."""
+        return self._system() == other._system()
+
+    def _system(self) -> list[Any]:
+        """Return the keys but for the one that says where raster coordinates begin."""
+        (_, _, count, data, _), *others = self.keys
+        entries = np.reshape(struct.unpack(f"<{count}H", data), (-1, 4))[1:].tolist()
+        return [[entry for entry in entries if entry[0] != _RASTER_TYPE], others]
+
     def resampled(self, voxels: NDArray[np.float64]) -> GeoReference | None:
         """Return the place of new pixels, given the map from new to old indices, x first.
 
@@ -48,9 +70,7 @@ class GeoReference(NamedTuple):
         """
         if voxels.shape != (3, 3) or not np.allclose(voxels[2], (0, 0, 1)):
             return None
-        corner = np.eye(3)
-        corner[:2, 2] = 0 if self.pixel_is_point else 0.5  # from indices to raster coordinates
-        matrix = self.matrix @ corner @ voxels @ np.linalg.inv(corner)
+        matrix = self.affine @ voxels @ np.linalg.inv(self._corner)
         return self._replace(matrix=matrix)
 
     def tags(self) -> list[ExtraTag]:

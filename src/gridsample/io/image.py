@@ -49,6 +49,11 @@ class Image:
         return self.array.shape[-2::-1]
 
     @property
+    def is_overview(self) -> bool:
+        """Whether a TIFF file marks it as a reduced copy of the page before."""
+        return bool(self.extras.get("subfiletype", 0) & 1)
+
+    @property
     def channels(self) -> int:
         """The number of channels."""
         return int(self.array.shape[-1])

@@ -103,6 +103,30 @@ def number_in(attributes: Mapping[str, Any]) -> Any:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
+def number_of_array(array: Any, requested: Any = None) -> Any:
+    """Return the number that stands for missing pixels of a Zarr array, or None.
+
+    Args:
+        array: the array.
+        requested: the number that the caller gives; NaN for none; None for that of the attributes.
+
+    Raises:
+        TypeError: the requested number is none.
+        ValueError: pixels cannot have it.
+    """
+    dtype = np.dtype(array.dtype)
+    if requested is None:
+        number = number_in(array.attrs)
+        return number if number is not None and storable(number, dtype) else None
+    if not isinstance(requested, (int, float, np.integer, np.floating)):
+        raise TypeError(f"nodata must be a number or None, got {requested!r}")
+    if np.isnan(requested):
+        return None
+    if not storable(float(requested), dtype):
+        raise ValueError(f"nodata {requested!r} cannot be stored in pixels of dtype {dtype}")
+    return requested
+
+
 def attribute_of(number: Any, dtype: np.dtype[Any], zarr_format: int) -> Any:
     """Return the attribute that names a number; see `number_in`."""
     if dtype.kind in "iu":

@@ -64,11 +64,18 @@ def read_pages(
             )
         count = _check_size(path, format_name, limit)
         file.seek(0)
+        chunks = _kept_chunks(file) if format_name == "PNG" else {}
+        file.seek(0)
         if format_name == "PNG" and head[24:25] == b"\x10" and head[25] != 0:
-            return [_page(*_read_deep_png(path), format_name, False)]
+            array, metadata = _read_deep_png(path)
+            return [_page(array, {**metadata, **chunks}, format_name, False)]
         with _large_pictures(), _opened(file, format_name) as source:
             frames = [_frame(source, n) for n in range(count)]
-            return [_page(*frame, format_name, len(frames) > 1) for frame in frames]
+        animated = len(frames) > 1
+        return [
+            _page(array, {**metadata, **chunks}, format_name, animated)
+            for array, metadata in frames
+        ]
 
 
 def _check_size(path: Path, format_name: str, limit: int | None) -> int:
@@ -116,6 +123,9 @@ def _frame(source: Any, index: int) -> tuple[NDArray[Any], Mapping[str, Any]]:
     metadata = source.metadata(index=index, exclude_applied=False)
     mode = _expanded_mode(metadata["mode"], transparent="transparency" in metadata)
     array = source.read(index=index, mode=mode, writeable_output=False)
+    if metadata["mode"].startswith("I;16") and "transparency" in metadata:
+        opaque = (array != metadata["transparency"]) * np.uint16(65535)
+        array = np.stack([array, opaque], -1)
     # The durations of some formats are known when a frame has been read.
     later = source.metadata(index=index, exclude_applied=False)
     return array, {
@@ -141,6 +151,10 @@ def _page(
         "resolution": upright_resolution(resolution, orientation),
         "frame": Frame.of_metadata(metadata, format_name) if animated else None,
         "palette": metadata["mode"] in ("P", "PA") and format_name != "GIF",
+        "chunks": metadata.get("chunks"),
+        # A packet says the orientation, too, which pixels no longer have.
+        "xmp": metadata.get("xmp") if orientation == 1 else None,
+        "comment": metadata.get("comment"),
     }
     known = {name: value for name, value in extras.items() if value}
     alpha = last_alpha(array.shape[-1])
@@ -170,16 +184,19 @@ def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
     with as_file_error(f"cannot write {path}"):
         if frames[0].dtype == np.uint16 and frames[0].shape[-1] > 1:
             encoded = require("imagecodecs").png_encode(np.ascontiguousarray(frames[0]))
-            path.write_bytes(_with_chunks(encoded, metadata))
+            path.write_bytes(_with_chunks(encoded, _chunks_of(metadata)))
         else:
             _write_picture(frames, path, metadata)
+        if further := _further_chunks(images[0]):
+            path.write_bytes(_with_chunks(path.read_bytes(), further))
 
 
 def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a JPEG picture with quality 95 and colours at full resolution."""
     frames, metadata = _contents(images, bands, _MAX_SEGMENT_BYTES)
     with as_file_error(f"cannot write {path}"):
-        _write_picture(frames, path, {**metadata, "quality": 95, "subsampling": 0})
+        kept = _texts(images[0], "xmp", "comment")
+        _write_picture(frames, path, {**metadata, **kept, "quality": 95, "subsampling": 0})
 
 
 def write_webp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
@@ -207,6 +224,7 @@ def write_gif(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
         plays = images[0].extras["frame"].plays
         options["loop"] = max(plays - 1, 0) if plays != 1 else None
     with as_file_error(f"cannot write {path}"):
+        options |= _texts(images[0], "comment")
         _write_picture(frames, path, {**_animation(images), **options})
 
 
@@ -217,7 +235,7 @@ def _write_without_dpi(
     frames, metadata = _contents(images, bands)
     metadata.pop("dpi", None)
     with as_file_error(f"cannot write {path}"):
-        _write_picture(frames, path, {**metadata, **options})
+        _write_picture(frames, path, {**metadata, **_texts(images[0], "xmp"), **options})
 
 
 def _contents(
@@ -293,9 +311,51 @@ def _write_picture(frames: Sequence[NDArray[Any]], path: Path, options: Mapping[
         require("imageio.v3").imwrite(file, array, extension=extension, plugin="pillow", **options)
 
 
-def _with_chunks(png: bytes, metadata: Mapping[str, Any]) -> bytes:
-    """Insert the chunks with metadata after the header of a PNG file."""
-    chunks = []
+def _texts(image: Image, *names: str) -> dict[str, Any]:
+    """Return some of the texts of a picture, under Pillow's names."""
+    return {name: image.extras[name] for name in names if name in image.extras}
+
+
+# The chunks of a PNG file that remain valid for new pixels, besides those that Pillow reads.
+_COLOUR_CHUNKS = (b"gAMA", b"cHRM", b"sRGB")
+_TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt")
+_XMP = b"XML:com.adobe.xmp"
+Chunk = tuple[bytes, bytes]
+"""The name and the data of a chunk."""
+
+
+def _kept_chunks(file: BinaryIO) -> dict[str, Any]:
+    """Read the chunks of a PNG file that are written again, and the packet of XMP if it has one."""
+    chunks, position, kept = list[Chunk](), 8, dict[str, Any]()
+    while True:
+        file.seek(position)
+        head = file.read(8)
+        if len(head) < 8 or head[4:] == b"IEND":
+            return {**kept, "chunks": chunks}
+        size, name = struct.unpack(">I4s", head)
+        position += size + 12
+        if name in _COLOUR_CHUNKS + _TEXT_CHUNKS:
+            data = file.read(size)
+            if not data.startswith(_XMP + b"\0"):
+                chunks.append((name, data))
+                continue
+            compressed, text = data[len(_XMP) + 1], data[len(_XMP) + 3 :].split(b"\0", 2)[-1]
+            kept["xmp"] = zlib.decompress(text) if compressed else text
+
+
+def _further_chunks(image: Image) -> list[Chunk]:
+    """Return the chunks of a PNG file that Pillow does not write."""
+    chunks = list[Chunk](image.extras.get("chunks", []))
+    if "xmp" in image.extras:
+        chunks.append((b"iTXt", _XMP + b"\0\0\0\0\0" + image.extras["xmp"]))
+    if "comment" in image.extras:
+        chunks.append((b"tEXt", b"Comment\0" + image.extras["comment"]))
+    return chunks
+
+
+def _chunks_of(metadata: Mapping[str, Any]) -> list[Chunk]:
+    """Return the chunks with metadata under Pillow's names."""
+    chunks = list[Chunk]()
     if "icc_profile" in metadata:
         chunks.append((b"iCCP", b"profile\0\0" + zlib.compress(metadata["icc_profile"])))
     if "dpi" in metadata:
@@ -303,6 +363,11 @@ def _with_chunks(png: bytes, metadata: Mapping[str, Any]) -> bytes:
         chunks.append((b"pHYs", struct.pack(">IIB", x, y, 1)))
     if "exif" in metadata:
         chunks.append((b"eXIf", metadata["exif"].removeprefix(b"Exif\0\0")))
+    return chunks
+
+
+def _with_chunks(png: bytes, chunks: Sequence[Chunk]) -> bytes:
+    """Insert chunks after the header of a PNG file."""
     end = 8 + 25  # the signature and the header's chunk
     encoded_chunks = [
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -10,7 +10,7 @@ Three things are not preserved, because they would be wrong for the new image: t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from fractions import Fraction
 from io import BytesIO
 from typing import BinaryIO, NamedTuple
@@ -220,6 +220,19 @@ def set_pointer(file: BinaryIO, directory: int, number: int, position: int, bigt
         if struct.unpack("<H", file.read(2))[0] == number:
             file.seek(begin + entry - struct.calcsize(pointer))
             file.write(struct.pack(pointer, position))
+
+
+def remove(file: BinaryIO, directory: int, numbers: Container[int], bigtiff: bool) -> None:
+    """Remove tags from a directory of a little-endian TIFF file; their place stays empty."""
+    count, entry, pointer = ("<Q", 20, "<Q") if bigtiff else ("<H", 12, "<I")
+    file.seek(directory)
+    entries = struct.unpack(count, file.read(struct.calcsize(count)))[0]
+    stored = [file.read(entry) for _ in range(entries)]
+    following = file.read(struct.calcsize(pointer))
+    kept = [tag for tag in stored if struct.unpack("<H", tag[:2])[0] not in numbers]
+    empty = bytes(entry * (entries - len(kept)))
+    file.seek(directory)
+    file.write(struct.pack(count, len(kept)) + b"".join(kept) + following + empty)
 
 
 def rational(number: float | Fraction) -> Tag:

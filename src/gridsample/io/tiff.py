@@ -41,6 +41,10 @@ _CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels above which offsets take 64 bi
 _GENERATED = re.compile(rb'\{.*"shape"|shape=\(|<\?xml', re.DOTALL)
 _PROFILE = 34675  # the tag of an ICC colour profile
 _NODATA = 42113  # the tag of the number of missing pixels, as text, which GDAL defined
+# GDAL's tag of XML with metadata: scales, offsets and descriptions of bands, and anything else.
+_GDAL_METADATA = 42112
+# Items of it that describe the old pixels.
+_STATISTICS = re.compile(r"\s*<Item[^>]*\bname=\"STATISTICS_[^>]*>[^<]*</Item>")
 _STRIP = 1 << 18  # approximate size of a strip in bytes: what readers decode at once
 
 
@@ -187,7 +191,7 @@ def _image(
         array = np.invert(array) if loaded else array
         extras["photometric"] = "minisblack"
     if photometric in ("MINISBLACK", "RGB"):
-        extras |= _nodata(page)
+        extras |= _nodata(page) | _gdal_metadata(page)
     extras |= _metadata(page, file)
     if photometric == "SEPARATED":
         extras.pop("icc_profile", None)  # which is of CMYK
@@ -261,6 +265,13 @@ def _nodata(page: Any) -> dict[str, Any]:
     return {}
 
 
+def _gdal_metadata(page: Any) -> dict[str, Any]:
+    """Return the XML of GDAL's metadata that remains valid for new pixels, if the page has any."""
+    tag = page.tags.get(_GDAL_METADATA)
+    text = "" if tag is None else _STATISTICS.sub("", str(tag.value)).strip("\0 ")
+    return {"gdal_metadata": text} if "<Item" in text else {}
+
+
 def _channels_last(array: NDArray[Any], axes: str, name: str) -> tuple[NDArray[Any], bool]:
     """Transpose TIFF axes, given as letters, to (H, W, C) or (D, H, W, C)."""
     channel = next((letter for letter in "SC" if letter in axes), None)
@@ -320,6 +331,7 @@ def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> 
     with require("tifffile").TiffWriter(path, bigtiff=large, byteorder="<") as file:
         for image, rows in zip(images, bands, strict=True):
             _write_page(file, image, rows, large)
+    _remove_defaults(images, path, large)
     _append_directories(images, path, large)
 
 
@@ -406,8 +418,9 @@ def _options(image: Image, bigtiff: bool) -> dict[str, Any]:
         profile = extras["icc_profile"]
         metadata.append((_PROFILE, 7, len(profile), profile, True))
     if "nodata" in extras:
-        text = f"{extras['nodata']}".encode() + b"\0"
-        metadata.append((_NODATA, 2, len(text), text, True))
+        metadata.append(_text(_NODATA, f"{extras['nodata']}"))
+    if "gdal_metadata" in extras:
+        metadata.append(_text(_GDAL_METADATA, extras["gdal_metadata"]))
     if "geotiff" in extras:
         metadata += extras["geotiff"].tags()
     # The directories that they point to are appended later.
@@ -426,6 +439,12 @@ def _options(image: Image, bigtiff: bool) -> dict[str, Any]:
         "extratags": [*metadata, *pointers],
         **_resolution(extras.get("resolution")),
     }
+
+
+def _text(number: int, text: str) -> geotiff.ExtraTag:
+    """Return a tag of text as tifffile writes it."""
+    data = text.encode() + b"\0"
+    return number, 2, len(data), data, True
 
 
 def _resolution(resolution: exif.Resolution | None) -> dict[str, Any]:
@@ -457,6 +476,19 @@ def _extra_samples(image: Image) -> tuple[int, ...] | None:
     if alpha is not None:
         kinds[alpha.channel - colours] = 1 if alpha.premultiplied else 2
     return tuple(kinds) or None
+
+
+# The tags of the resolution and its unit, which tifffile writes as 1 if there is none.
+_RESOLUTION = (exif.X_RESOLUTION, exif.Y_RESOLUTION, exif.RESOLUTION_UNIT)
+
+
+def _remove_defaults(images: Sequence[Image], path: Path, bigtiff: bool) -> None:
+    """Remove the resolutions of pages that have none."""
+    with path.open("r+b") as file:
+        offsets = [*exif.directories(file, bigtiff)]
+        for image, offset in zip(images, offsets, strict=False):
+            if "resolution" not in image.extras:
+                exif.remove(file, offset, _RESOLUTION, bigtiff)
 
 
 _POINTERS = {exif.EXIF: "ExifTag", exif.GPS: "GPSTag"}

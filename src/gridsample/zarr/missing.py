@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.io.nodata import ATTRIBUTE, NoData, attribute_of, number_in, storable
+from gridsample.io.nodata import ATTRIBUTE, NoData, attribute_of, number_in, number_of_array
 from gridsample.io.stores import ChunkReader, Region
 
 
@@ -35,23 +35,14 @@ def nodata_of(array: Any, number: Any, missing: str, copies: bool) -> NoData | N
 
     Args:
         array: the Zarr array.
-        number: the number that stands for a missing pixel; None for that of its attributes.
+        number: the number that stands for a missing pixel, as `number_of_array` takes it.
         missing: "propagate" or "ignore".
         copies: whether results only copy pixels, missing ones included.
 
     Raises:
-        TypeError: the number is none.
-        ValueError: pixels cannot have it.
+        TypeError, ValueError: the number is not accepted.
     """
-    dtype = np.dtype(array.dtype)
-    if number is not None:
-        if not isinstance(number, (int, float, np.integer, np.floating)):
-            raise TypeError(f"nodata must be a number or None, got {number!r}")
-        if not (np.isnan(number) or storable(number, dtype)):
-            raise ValueError(f"nodata {number!r} cannot be stored in pixels of dtype {dtype}")
-    else:
-        number = number_in(array.attrs)
-        number = number if number is not None and storable(number, dtype) else None
+    dtype, number = np.dtype(array.dtype), number_of_array(array, number)
     if number is None or np.isnan(number) or copies or dtype.kind == "b":
         return None
     return NoData(missing == "ignore", number, dtype)

@@ -28,9 +28,10 @@ from gridsample.chunked.regions import (
 )
 from gridsample.chunked.splines import fill_of, lines_of
 from gridsample.chunked.windows import Window
+from gridsample.definitions.boundaries import MISSING
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, listed
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import (
     Affine,
@@ -153,6 +154,7 @@ def warp(
         "threads": 1,
     }
     copies = (copies_pixels(mode, len(job.spatial)) and not antialias) or has_labels(mode)
+    copies = copies and (has_labels(mode) or MISSING not in listed(padding_mode))
     missing_pixels = nodata_of(job.array, nodata, missing, copies)
     reader = reader_of(job.array, missing_pixels)
     call = call_of(job, pixel_map, options, reader.dtype)
