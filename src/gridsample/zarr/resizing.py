@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Method, Mode
 from gridsample.definitions.request import ResizeRequest
 from gridsample.io.nodata import NoData
 from gridsample.io.omezarr import resampled_affine, write_metadata
@@ -78,7 +78,7 @@ def resize(
     resizing = plan_resizing(
         inputs, size, None, ResizeRequest(mode, align_corners, antialias=antialias, threads=1)
     )
-    methods = resizing.methods
+    methods = [method for method in resizing.methods if isinstance(method, Method)]
     copies = {method.name for method in methods} <= {"nearest", "nearest-exact"} and not antialias
     copies = copies or any(method.votes for method in methods)
     missing_pixels = nodata_of(job.array, nodata, missing, copies)
