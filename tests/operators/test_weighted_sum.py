@@ -161,6 +161,16 @@ def test_pixels_outside_the_taps_are_not_read() -> None:
     assert not gradients[0].any()
 
 
+def test_offsets_beyond_32_bits() -> None:
+    pixel = np.array([1.0, 2.0], np.float32).reshape(1, 1, 1, 2)
+    images = np.broadcast_to(pixel, (1, 1 << 31, 1, 2))
+    points = cases.generator("far").uniform(0, 1, (1, 4, 1, 1, 3, 2)).astype(np.float32)
+    result = weighted_sum(
+        images, points, np.ones((1, 4, 1, 1, 3), np.float32), [(1 << 16, 1 << 15)], coords="unit"
+    )
+    np.testing.assert_allclose(result, np.broadcast_to(3 * pixel, (1, 4, 1, 2)), rtol=1e-6)
+
+
 def test_errors() -> None:
     images, points, weights, sizes = inputs(2, 4, 2)
     with pytest.raises(

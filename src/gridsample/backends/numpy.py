@@ -471,7 +471,8 @@ class NumPy(Backend):
     def fused(self, operator: Operator, arrays: Sequence[Array], options: Any) -> Array:
         """Compute a fused operator by its program, if there is one for the options."""
         if not operator.is_fused(options):
-            return super().fused(operator, arrays, options)
+            composed: Array = super().fused(operator, arrays, options)
+            return composed
         named = dict(zip(operator.names, arrays, strict=True))
         sizes = operator.sizes([array.shape for array in arrays])
         out = np.empty(operator.shape(sizes), arrays[0].dtype.newbyteorder("="))

@@ -79,7 +79,7 @@ def flat(options: Any) -> list[Any]:
 def kinds_of(operator: Operator) -> dict[str, str]:
     """Return the types of options as they are written, by name."""
     annotations = operator.options.__annotations__.items()
-    return {name: getattr(kind, "__forward_arg__", kind) for name, kind in annotations}
+    return {name: str(getattr(kind, "__forward_arg__", kind)) for name, kind in annotations}
 
 
 def options_of(operator: Operator, arguments: Sequence[Any]) -> Any:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -33,10 +34,12 @@ from gridsample.kernels.sampling.programs.axes import (
     Axis,
     AxisPixels,
     AxisRule,
+    Tap,
     rules_of,
 )
-from gridsample.kernels.sampling.programs.listed import Block, ListedTaps, Point, blocks, padded
+from gridsample.kernels.sampling.programs.listed import Block, blocks, padded, whole_block
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
+from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, no_pixel
 from gridsample.kernels.sampling.programs.tap_lists import TapList, block_of, list_taps
 from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
 
@@ -45,6 +48,8 @@ Array = np.ndarray[Any, Any]
 CONTIGUOUS = {"images": 1, "points": 3, "weights": 2, "upstream": 1}
 # The least number of queries of a task, and about how many tasks an item has.
 LEAST_QUERIES, TASKS = 8, 32
+# About how many registers hold sums that do not wait for each other.
+CHAINS = 8
 
 
 class Description(NamedTuple):
@@ -61,6 +66,7 @@ class Description(NamedTuple):
         offsets: the kind of offsets in an image.
         needed: the arrays whose gradients are needed; none for the result.
         is_dense: whether the images are in C order, as their gradient is.
+        is_whole: whether all channels are processed at a time.
     """
 
     kinds: tuple[str, ...]
@@ -73,6 +79,7 @@ class Description(NamedTuple):
     offsets: str
     needed: frozenset[str]
     is_dense: bool
+    is_whole: bool
 
     @property
     def arrays(self) -> dict[str, str]:
@@ -121,12 +128,14 @@ class Group(NamedTuple):
         place: the number of the group among all, in C order.
         images: the pixels of its item and head.
         points, weights: the numbers of its points.
+        gradient: the gradient of these pixels, if it is needed.
     """
 
     place: Value
     images: Pointer
     points: Pointer
     weights: Pointer
+    gradient: Pointer | None = None
 
 
 class Register(NamedTuple):
@@ -134,16 +143,16 @@ class Register(NamedTuple):
 
     Attributes:
         first: the first point.
-        count: their number.
+        number: their number.
         is_last: whether some lanes have no point of their own; None if that is known not to be.
         weights: their weights.
-        valid: whether all coordinates are valid.
+        valid: whether all coordinates are valid; otherwise, all taps are dropped.
         reads: their taps in the images.
         adds: their taps in the gradient of the images.
     """
 
     first: Value
-    count: Value
+    number: Value
     is_last: Value | None
     weights: Value
     valid: Value
@@ -160,7 +169,13 @@ class Writer:
         self.width = host().lanes(description.real)  # the lanes of channels
         self.rank = len(description.rules)
         self.sums = call.scratch.cast(self.real)
-        self.list = call.scratch.at(call.sums_bytes)
+        self.list: Pointer = call.scratch.at(call.sums_bytes)
+        # What is read in place of dropped pixels, and what is added to in place of them.
+        kinds = function.scratch("float64", description.channels), description.arrays["images"]
+        self.nothing = kinds[0].cast(kinds[1])
+        self.nowhere = function.scratch(self.real, description.channels)
+        zero = function.constant(0.0, "float64")
+        kinds[0].fill(zero, function.as_index(description.channels), 1)
 
     # Points ---------------------------------------------------------------------------------------
 
@@ -214,10 +229,13 @@ class Writer:
         coordinates = self.load(group.points, first, self.rank, is_last)
         (weights,) = self.load(group.weights, first, 1, is_last)
         orders = self.orders(derivatives)
-        valid, reads = self.taps(coordinates, first, derivatives, orders, self.list, "")
+        # Sums are those of weighted samples.
+        share = weights if not self.needed else None
+        valid, reads = self.taps(coordinates, first, derivatives, share, orders, self.list, "")
         adds = reads
         if "images" in self.description.needed and not self.description.is_dense:
-            _, adds = self.taps(coordinates, first, 0, orders[:1], self.second_list(), "gradient_")
+            memory = self.second_list()
+            _, adds = self.taps(coordinates, first, 0, None, orders[:1], memory, "gradient_")
         count = (call.count - first).minimum(lanes)
         return Register(first, count, is_last, weights, valid, reads, adds)
 
@@ -236,12 +254,13 @@ class Writer:
         coordinates: Sequence[Value],
         first: Value,
         derivatives: int,
+        share: Value | None,
         orders: Sequence[tuple[int, ...]],
         memory: Pointer,
         prefix: str,
     ) -> tuple[Value, TapList]:
-        """List the taps of points; also return where all coordinates are valid."""
-        call, taps, valid = self.call, [], []
+        """List the taps of points, times a share; also return where all coordinates are valid."""
+        call, taps, conditions = self.call, [], []
         for a, rule in enumerate(self.description.rules):
             size = call.sizes[a].load(first, self.lanes)
             stride = getattr(call, f"{prefix}strides")[a].load(first, self.lanes)
@@ -260,45 +279,38 @@ class Writer:
             base, t = axis.split(located)
             weights = axis.weights(t, located.slope, derivatives)
             taps.append(axis.resolve_boundary(base, weights))
-            valid.append(located.valid)
+            conditions.append(located.valid)
         begin = getattr(call, f"{prefix}begins").load(first, self.lanes)
-        listed = list_taps(memory, begin, taps, orders)
-        return functools.reduce(operator.and_, valid), listed
+        valid = functools.reduce(operator.and_, conditions)
+        taps[0] = [counted(tap, valid, share) for tap in taps[0]]
+        written_out = taps_of(self.description) <= WRITTEN_OUT
+        return valid, list_taps(memory, begin, taps, orders, written_out=written_out)
 
-    def points(self, register: Register, process: Any) -> None:
-        """Process the points of a register one by one: usually, all taps of all are present."""
-        function = self.function
-        usual = register.reads.inside & register.valid.all()
+    def pixel(self, memory: Pointer, offset: Value, dropped: Pointer) -> Pointer:
+        """Return the pixel at an offset, or other memory in place of one that is dropped."""
+        present = offset != no_pixel(offset.kind)
+        address = memory.at(offset.to("int64")).address
+        return Pointer(present.select(address, dropped.address), memory.kind)
 
-        def together() -> list[Value]:
-            with function.loop(0, register.count) as loop:
-                process(Point(loop.index, loop.index))
-            return []
+    def over_taps(
+        self, carried: Sequence[Value], add: Callable[[Any, Sequence[Value]], Sequence[Value]]
+    ) -> list[Value]:
+        """Call ``add`` with the place of each tap in the list, and what the one before returned."""
+        values, taps = [*carried], taps_of(self.description)
+        if taps <= WRITTEN_OUT:
+            for k in range(taps):
+                values = [*add(k * self.lanes, values)]
+            return values
+        with self.function.loop(0, taps, carry=values) as loop:
+            loop.carry(*add(loop.index * self.lanes, loop.carried))
+        return loop.carried
 
-        def one_by_one() -> list[Value]:
-            valid = function.spill(register.valid.to("int32"))
-            with function.loop(0, register.count) as loop:
-                process(Point(loop.index, loop.index, valid.load(loop.index) != 0))
-            return []
-
-        function.choose(usual, together, one_by_one, likely=True)
-
-    def registers_of(self, group: Group, derivatives: int, process: Any) -> None:
-        """Locate the points of a group, and process each register of them."""
-        with self.function.loop(0, self.call.registers) as loop:
-            process(self.register(group, loop.index, derivatives))
-
-    def blocks(self) -> Any:
-        """Loop over the channels, some at a time."""
+    def each_block(self) -> AbstractContextManager[Block]:
+        """Loop over the channels, some at a time; usually, all at once."""
         channels = self.description.channels
+        if self.description.is_whole:
+            return nullcontext(whole_block(self.width, channels))
         return blocks(self.function, self.width, channels, self.call.channels)
-
-    def listed(self, point: Point, block: Block, taps: TapList, memory: Pointer) -> ListedTaps:
-        """Return the taps of a point in images, or in their gradient."""
-        dropped = None
-        if point.valid is not None:
-            dropped = block.splat(self.function.constant(0.0, self.real))
-        return ListedTaps(point, block, taps, memory, dropped)
 
     # The result -----------------------------------------------------------------------------------
 
@@ -310,55 +322,108 @@ class Writer:
         end = (first + call.share).minimum(call.queries)
         with self.function.loop(first, end) as query, self.function.loop(0, call.heads) as head:
             group = self.group(item, query.index, head.index)
-            zero = self.function.constant(0.0, self.real)
-            self.sums.fill(zero, call.channels, self.width)
-            self.registers_of(group, 0, lambda register: self.add_sums(group, register))
             target = call.result.at(group.place * call.channels)
-            with self.blocks() as block:
-                values = block.load(self.sums)
-                for (begin, _), value in zip(block.registers, values, strict=True):
-                    target.at(block.first).store(value.to(target.kind), begin)
+            if self.description.is_whole:
+                self.sum_group(group, target)
+            else:
+                self.sum_blocks(group, target)
 
-    def add_sums(self, group: Group, register: Register) -> None:
-        """Add the sums of the points of a register to those of the group."""
-        weights = self.function.spill(register.weights, soon=True)
+    def sum_group(self, group: Group, target: Pointer) -> None:
+        """Sum the samples of a group, with all channels in registers."""
+        block = whole_block(self.width, self.description.channels)
+        zeros = block.splat(self.function.constant(0.0, self.real))
+        start = [self.function.constant(True, "bool"), *zeros]
+        with self.function.loop(0, self.call.registers, carry=start) as loop:
+            register = self.register(group, loop.index, 0)
+            valid, *totals = loop.carried
+            totals = self.sum_points(group, register, block, totals)
+            loop.carry(valid & register.valid.all(), *totals)
+        valid, *totals = loop.carried
+        self.store_block(block, target, valid, totals)
 
-        def process(point: Point) -> None:
-            weight = weights.load(point.lane)
-            with self.blocks() as block:
-                taps = self.listed(point, block, register.reads, group.images)
-                (samples,) = taps.sums(self.orders(0)).values()
-                target = self.sums.at(block.first)
-                before = block.load(self.sums)
-                if point.valid is not None:
-                    samples = [point.valid.select(sample, math.nan) for sample in samples]
-                if block.fresh is not None:
-                    samples = [block.fresh.select(sample, 0.0) for sample in samples]
-                for (first, _), sample, total in zip(block.registers, samples, before, strict=True):
-                    target.store(sample.mul_add(weight.splat(sample.lanes), total), first)
+    def sum_blocks(self, group: Group, target: Pointer) -> None:
+        """Sum the samples of a group, with the sums of channels in memory."""
+        zero = self.function.constant(0.0, self.real)
+        self.sums.fill(zero, self.call.channels, self.width)
+        start = [self.function.constant(True, "bool")]
+        with self.function.loop(0, self.call.registers, carry=start) as loop:
+            register = self.register(group, loop.index, 0)
+            with self.each_block() as block:
+                added = self.sum_points(group, register, block, block.splat(zero))
+                before, memory = block.load(self.sums), self.sums.at(block.first)
+                pairs = zip(block.registers, before, block.counted(added), strict=True)
+                for (first, _), total, own in pairs:
+                    memory.store(total + own, first)
+            loop.carry(loop.carried[0] & register.valid.all())
+        with self.each_block() as block:
+            self.store_block(block, target, loop.carried[0], block.load(self.sums))
 
-        self.points(register, process)
+    def store_block(
+        self, block: Block, target: Pointer, valid: Value, totals: Sequence[Value]
+    ) -> None:
+        """Store the sums of a block, or NaN where a coordinate is not valid."""
+        memory = target.at(block.first)
+        for (first, _), total in zip(block.registers, totals, strict=True):
+            memory.store(valid.select(total, math.nan).to(memory.kind), first)
+
+    def sum_points(
+        self, group: Group, register: Register, block: Block, totals: Sequence[Value]
+    ) -> list[Value]:
+        """Add the weighted samples of the points of a register to sums of a block."""
+        function, count = self.function, len(totals)
+        # Several sums, because each waits for the product before it.
+        taps = taps_of(self.description)
+        chains = max(1, min(taps, CHAINS // count)) if taps <= WRITTEN_OUT else 1
+        zeros = block.splat(function.constant(0.0, self.real)) * (chains - 1)
+        images, taps_list = group.images.at(block.first), register.reads
+        (weights,) = taps_list.weights.values()
+        with function.loop(0, register.number, carry=[*totals, *zeros]) as loop:
+
+            def add(place: Any, sums: Sequence[Value]) -> list[Value]:
+                at_tap = loop.index + place
+                pixel = self.pixel(images, taps_list.offsets.load(at_tap), self.nothing)
+                weight, own = weights.load(at_tap), []
+                for (first, lanes), total in zip(block.registers, sums, strict=False):
+                    value = pixel.load(first, lanes).to(self.real)
+                    own.append(value.mul_add(weight.splat(lanes), total))
+                return [*sums[count:], *own]  # the sums take turns
+
+            loop.carry(*self.over_taps(loop.carried, add))
+        sums = [loop.carried[k : k + count] for k in range(0, chains * count, count)]
+        while len(sums) > 1:
+            sums = [[*map(operator.add, sums[0], sums[1])], *sums[2:]]
+        return [*sums[0]]
 
     # The gradients --------------------------------------------------------------------------------
 
     def write_gradients(self, task: Value) -> None:
         """Write the program of a task: all queries of one head of an item."""
-        call, function, width = self.call, self.function, self.width
+        call, function = self.call, self.function
         item, head = task // call.heads, task % call.heads
-        # The lanes of a point's products: a power of two, so that they can be summed by halves.
-        length = min(width, 1 << (self.description.channels - 1).bit_length())
-        slopes = ("weights" in self.needed) + self.rank * ("points" in self.needed)
-        products = [function.scratch(self.real, length, self.lanes) for _ in range(slopes)]
+        products = [
+            function.scratch(self.real, self.length, self.lanes) for _ in range(len(self.slopes))
+        ]
         with function.loop(0, call.queries) as query:
             group = self.group(item, query.index, head)
             upstream = at(call.upstream, call.upstream_steps, item, query.index, head)
-            self.registers_of(
-                group,
-                int(slopes > 0),
-                lambda register: self.differentiate(
-                    group, register, upstream, item, head, products, length
-                ),
-            )
+            if "images" in self.needed:
+                begin = item * call.gradient_steps[0] + head * call.gradient_steps[1]
+                group = group._replace(gradient=call.images_gradient.at(begin))
+            with function.loop(0, call.registers) as loop:
+                register = self.register(group, loop.index, int(len(self.slopes) > 0))
+                self.differentiate(group, register, upstream, products)
+                self.store_gradients(group, register, self.totals(products))
+
+    @property
+    def length(self) -> int:
+        """The lanes of a point's products: a power of two, so that they can be summed by halves."""
+        return min(self.width, 1 << (self.description.channels - 1).bit_length())
+
+    @property
+    def slopes(self) -> list[tuple[int, ...]]:
+        """The orders of the sums for the gradient of the weight, and for that of the point."""
+        none, *raised = self.orders(1)
+        return [none] * ("weights" in self.needed) + raised * ("points" in self.needed)
 
     @property
     def needed(self) -> frozenset[str]:
@@ -370,51 +435,67 @@ class Writer:
         group: Group,
         register: Register,
         upstream: Pointer,
-        item: Value,
-        head: Value,
         products: Sequence[Pointer],
-        length: int,
     ) -> None:
-        """Compute the gradients at the points of a register."""
-        function, call = self.function, self.call
+        """Compute the products of the points of a register, and add to the images' gradient."""
+        function, length = self.function, self.length
         weights = function.spill(register.weights, soon=True)
         zero = function.constant(0.0, self.real, length)
-        if "images" in self.needed:
-            begin = item * call.gradient_steps[0] + head * call.gradient_steps[1]
-            gradient = call.images_gradient.at(begin)
-        # The orders of what is summed: for the gradient of the weight, and for that of the point.
-        none, *raised = self.orders(1)
-        orders = [none] * ("weights" in self.needed) + raised * ("points" in self.needed)
-
-        def process(point: Point) -> None:
-            weight = weights.load(point.lane)
+        if not self.description.is_whole:
             for memory in products:
-                memory.store(zero, point.lane * length)
-            with self.blocks() as block:
-                values = block.counted([v.to(self.real) for v in block.load(upstream)])
-                if point.valid is not None:
-                    values = [point.valid.select(value, 0.0) for value in values]
-                taps = self.listed(point, block, register.reads, group.images)
-                sums = taps.sums(orders)
-                for memory, order in zip(products, orders, strict=True):
-                    terms = [
-                        padded(value * number, length)
-                        for value, number in zip(values, sums[order], strict=True)
-                    ]
-                    before = memory.load(point.lane * length, length)
-                    total = functools.reduce(operator.add, [before, *terms])
-                    memory.store(total, point.lane * length)
-                if "images" in self.needed:
-                    shares = [value * weight.splat(value.lanes) for value in values]
-                    self.listed(point, block, register.adds, gradient).add({none: shares})
+                with function.loop(0, self.lanes) as point:
+                    memory.store(zero, point.index * length)
+        with self.each_block() as block:
+            values = block.counted([value.to(self.real) for value in block.load(upstream)])
+            images = group.images.at(block.first)
+            with function.loop(0, register.number) as loop:
+                weight = weights.load(loop.index)
 
-        self.points(register, process)
-        self.store_gradients(group, register, self.totals(products, length))
+                def add(place: Any, sums: Sequence[Value]) -> list[Value]:
+                    at_tap = loop.index + place
+                    if "images" in self.needed:
+                        self.add_tap(group, register, block, at_tap, values, weight)
+                    if not sums:
+                        return []
+                    pixel = self.pixel(images, register.reads.offsets.load(at_tap), self.nothing)
+                    terms = []
+                    for (first, lanes), value in zip(block.registers, values, strict=True):
+                        number = pixel.load(first, lanes).to(self.real)
+                        terms.append(padded(number * value, length))
+                    product = functools.reduce(operator.add, terms)
+                    shares = [register.reads.weights[order].load(at_tap) for order in self.slopes]
+                    pairs = zip(shares, sums, strict=True)
+                    return [product.mul_add(share.splat(length), own) for share, own in pairs]
 
-    def totals(self, products: Sequence[Pointer], length: int) -> list[Value]:
+                sums = self.over_taps([zero] * len(products), add)
+                for memory, total in zip(products, sums, strict=True):
+                    row = memory.at(loop.index * length)
+                    before = zero if self.description.is_whole else row.load(0, length)
+                    row.store(before + total)
+
+    def add_tap(
+        self,
+        group: Group,
+        register: Register,
+        block: Block,
+        place: Value,
+        values: Sequence[Value],
+        weight: Value,
+    ) -> None:
+        """Add the shares of a tap to its pixel."""
+        assert group.gradient is not None
+        taps, gradient = register.adds, group.gradient.at(block.first)
+        none = self.orders(0)[0]
+        pixel = self.pixel(gradient, taps.offsets.load(place), self.nowhere)
+        share = taps.weights[none].load(place) * weight
+        for (first, lanes), value in zip(block.registers, values, strict=True):
+            before = pixel.load(first, lanes)
+            pixel.store(value.mul_add(share.splat(lanes), before), first)
+
+    def totals(self, products: Sequence[Pointer]) -> list[Value]:
         """Sum the products of each point over lanes."""
         lanes = self.lanes
-        places = range(0, length * lanes, lanes)
+        places = range(0, self.length * lanes, lanes)
         return [
             sum_neighbours([memory.load(k, lanes, aligned=True) for k in places])
             for memory in products
@@ -430,6 +511,18 @@ class Writer:
         if "points" in self.needed:
             slopes = [valid.select(slope * register.weights, 0.0) for slope in totals]
             self.store(slopes, call.points_gradient.at(first * self.rank), register)
+
+
+def taps_of(description: Description) -> int:
+    """Return the number of taps of a point."""
+    return math.prod(rule.method.taps for rule in description.rules)
+
+
+def counted(tap: Tap, valid: Value, share: Value | None) -> Tap:
+    """Return a tap that is dropped unless ``valid``, and whose weight is times a share."""
+    present = valid if tap.present is None else tap.present & valid
+    weights = tap.weights if share is None else tuple([share * w for w in tap.weights])
+    return tap._replace(present=present, weights=weights)
 
 
 def at(memory: Pointer, steps: Sequence[Value], *places: Value) -> Pointer:
@@ -456,7 +549,7 @@ def mixed_lanes(values: Sequence[Value]) -> Value:
 
 def list_bytes(description: Description, orders: int) -> int:
     """Return the bytes of a list of taps with weights of so many orders of derivatives."""
-    taps = math.prod(rule.method.taps for rule in description.rules)
+    taps = taps_of(description)
     real, offset = (np.dtype(kind).itemsize for kind in (description.real, description.offsets))
     return lines(taps * description.lanes * (real * orders + offset))
 
@@ -542,6 +635,7 @@ def describe(
         offsets="int32" if extent < 1 << 31 else "int64",
         needed=needed,
         is_dense=is_dense(known["images"]),
+        is_whole=block_of(channels, width) == channels,
     )
 
 

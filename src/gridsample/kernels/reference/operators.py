@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gridsample.kernels.reference import Array, Mode, gather
+from gridsample.kernels.reference import Array, gather
+from gridsample.kernels.reference.axis import Mode
 
 
 def weighted_sum(

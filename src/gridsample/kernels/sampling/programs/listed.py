@@ -65,6 +65,11 @@ class Block(NamedTuple):
         return [self.fresh.select(register, 0.0) for register in registers]
 
 
+def whole_block(lanes: int, channels: int) -> Block:
+    """Return the block of all channels, given the lanes of a register."""
+    return Block(0, [Register(k, min(lanes, channels - k)) for k in range(0, channels, lanes)])
+
+
 @contextlib.contextmanager
 def blocks(function: Function, lanes: int, channels: int, count: Value) -> Iterator[Block]:
     """Loop over ``count`` channels, some at a time; the last block may overlap the one before.
@@ -75,16 +80,16 @@ def blocks(function: Function, lanes: int, channels: int, count: Value) -> Itera
         channels: how many are processed at a time; see `tap_lists.block_of`.
         count: their number.
     """
-    registers = [Register(k, min(lanes, channels - k)) for k in range(0, channels, lanes)]
+    first_block = whole_block(lanes, channels)
     if channels % lanes:
-        yield Block(0, registers)
+        yield first_block
         return
     with function.loop(0, count, channels) as loop:
         first, fresh = loop.index.minimum(count - channels), None
         if channels == lanes:
             lane = function.vector(range(lanes), "int32")
             fresh = lane >= (loop.index - first).to("int32")
-        yield Block(first, registers, fresh)
+        yield first_block._replace(first=first, fresh=fresh)
 
 
 def padded(register: Value, lanes: int) -> Value:

@@ -56,6 +56,7 @@ def list_taps(
     taps: Sequence[Sequence[Tap]],
     orders: Sequence[Order],
     counting: Counting | None = None,
+    written_out: bool = False,
 ) -> TapList:
     """List the products of the taps of all axes.
 
@@ -65,6 +66,7 @@ def list_taps(
         taps: the taps of each axis, x first; weights are those of derivatives of all orders.
         orders: the orders of derivatives of the products.
         counting: how taps count, if not all alike.
+        written_out: whether the rows of taps are written out, rather than looped over.
     """
     function, kind = memory.function, taps[0][0].offset.kind
     lanes, count = function.lanes, functools.reduce(operator.mul, map(len, taps))
@@ -77,9 +79,14 @@ def list_taps(
         sums = {order: function.scratch(function.real, 1, lanes) for order in orders}
         for total in sums.values():
             total.store(function.constant(0.0, function.real, lanes), aligned=True)
-    tables = [TapTable(axis_taps) for axis_taps in taps[1:]]
+    tables = [] if written_out else [TapTable(axis_taps) for axis_taps in taps[1:]]
 
     def list_rows(axis: int, number: Value | int, row: Tap, shares: dict[Order, Value]) -> None:
+        if axis and written_out:
+            for k, tap in enumerate(taps[axis]):
+                products = {o: times(shares.get(o[1:]), tap, o[0]) for o in tails(axis)}
+                list_rows(axis - 1, number * len(taps[axis]) + k, combined(row, tap), products)
+            return
         if axis:
             with function.loop(0, tables[axis - 1].count) as loop:
                 tap = tables[axis - 1].read(loop.index)
