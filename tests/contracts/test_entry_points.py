@@ -26,6 +26,7 @@ OUT = (2, 3, 4, 6)
 # Two levels of a pixel each, three queries, and a point of each level.
 PIXELS = np.ones((1, 2, 2, 4), np.float32)
 POINTS, SHARES = np.ones((1, 3, 2, 2, 1, 2), np.float32), np.ones((1, 3, 2, 2, 1), np.float32)
+BOXES = np.array([[0, 1, 1, 3, 4], [1, 2, 2, 5, 3]], np.float32)
 SUMS = {"images": PIXELS, "points": POINTS, "weights": SHARES, "sizes": [(1, 1), (1, 1)]}
 ATTENTION = {
     "value": PIXELS,
@@ -141,6 +142,12 @@ CALLS: dict[str, Call] = {
         operators,
         {
             "deformable_attention": ATTENTION,
+            "roi_align": {"input": IMAGE, "boxes": BOXES, "output_size": 2},
+            "rotated_roi_align": {
+                "input": IMAGE,
+                "boxes": np.concatenate([BOXES, BOXES[:, :1]], 1),
+                "output_size": 2,
+            },
             "weighted_sum": SUMS,
             "weighted_sum_vjp": {"grad_output": np.ones((1, 3, 2, 4), np.float32), **SUMS},
         },

@@ -288,6 +288,14 @@ SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
         sums,
         lambda value, *points: operators.deformable_attention(value, LEVELS, *points),
     ),
+    "roi_align": (
+        lambda x: [x.uniform(-1, 1, 2, *x.size), x.uniform(0, 3, 4, 4)],
+        lambda image, boxes: operators.roi_align(image, [boxes[:1], boxes[1:]], 2),
+    ),
+    "rotated_roi_align": (
+        lambda x: [x.uniform(-1, 1, 1, *x.size), x.uniform(0, 3, 4, 5)],
+        lambda image, boxes: operators.rotated_roi_align(image, [boxes], 2, 0.9, 2),
+    ),
     "weighted_sum": (
         sums,
         lambda *arrays: operators.weighted_sum(*arrays, LEVELS, "bicubic", "mirror"),
