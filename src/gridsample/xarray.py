@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from gridsample.backends import backend_of
 from gridsample.definitions.methods import Mode, listed
 from gridsample.fields.arrays import cells_of, determinant, solve
+from gridsample.fields.conversions import to_pixel
+from gridsample.fields.rectilinear import is_monotonic
 from gridsample.ops.derivatives import grid_gradient
 from gridsample.ops.sampling import grid_sample
 
@@ -222,8 +224,7 @@ def as_numbers(*arrays: xarray.DataArray) -> list[xarray.DataArray]:
 
 def check_monotonic(values: Positions, name: Hashable) -> None:
     """Raise an error unless coordinates increase, or decrease, throughout."""
-    steps = np.diff(values)
-    if not ((steps > 0).all() or (steps < 0).all()):
+    if not is_monotonic(values):
         raise ValueError(
             f"the image's coordinate {name!r} must increase or decrease throughout; sort it by "
             f"image.sortby({name!r})"
@@ -239,11 +240,8 @@ def index_of(values: Positions, targets: Positions) -> Positions:
     if len(values) == 1:  # only the coordinate itself has a position
         index: Positions = np.where(targets == values[0], 0.0, np.inf)
         return np.where(np.isnan(targets), np.nan, index)
-    sign = 1.0 if values[-1] > values[0] else -1.0
-    rising, rising_targets = sign * values, sign * targets
-    left = np.clip(np.searchsorted(rising, rising_targets, "right") - 1, 0, len(values) - 2)
-    index = left + (rising_targets - rising[left]) / (rising[left + 1] - rising[left])
-    return index
+    positions: Positions = to_pixel(targets[..., np.newaxis], coords=(values,))[..., 0]
+    return positions
 
 
 def curvilinear(

@@ -24,9 +24,13 @@ from gridsample.fields.arrays import (
     to_displacements,
     to_positions,
 )
+from gridsample.fields.rectilinear import as_axis, check_axes, positions_along
 
 # Maps of single axes, x -> factor * x + shift.
 AxisMaps = list[tuple[Any, Any]]
+
+# Units of all axes by name, or an entry for each axis: a name, or the coordinates of its pixels.
+Coords = str | Sequence[Any]
 
 CONVENTIONS = ("opencv", "skimage", "scipy", "pixel")
 
@@ -40,45 +44,56 @@ def to_pixel(
     size: Sequence[int] | None = None,
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
 ) -> Any:
     """Convert coordinates to positions in pixels, counted from the centre of the first pixel.
 
         (x + 1) / 2 * (size - 1)     from "normalized" with align_corners=True
         ((x + 1) * size - 1) / 2     from "normalized" with align_corners=False
         x + i                        from "displacement", at the pixel's own index i
+        i + (x - a[i]) / (a[i + 1] - a[i])    from the coordinates a of an axis's pixels
 
     On an axis of one pixel with align_corners=True, every coordinate is the position 0, as in
-    `grid_sample`.
+    `grid_sample`.  Coordinates of an axis may be at any distances: i is the interval that holds x,
+    and the first and the last continue beyond the ends.  The position of a[i] is exactly i.
 
     Args:
         grid: (..., D) coordinates for D = 1 to 8, in x, y, z order; (N, *spatial, D) for
             displacements.  Integers are converted to float64.
         size: the spatial shape of the image that is sampled, (height, width) or
-            (depth, height, width); not used for displacements.
+            (depth, height, width); needed for normalized coordinates only.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of ``grid``: "normalized", "displacement" or "pixel".
+        coords: the units of ``grid``: "normalized", "displacement" or "pixel"; or a tuple with an
+            entry for each axis, x first: "normalized", "pixel", or the coordinates of its pixels,
+            1-D with two or more, finite, and increasing or decreasing throughout.
 
     Returns:
-        An array of the grid's shape and dtype: pixels, in x, y, z order.
+        An array of the grid's shape and dtype: pixels, in x, y, z order.  From coordinates of axes,
+        float64 (float32 in JAX without 64 bits), as a fraction of a pixel needs it on a long axis.
+        Tensors and JAX arrays are differentiable with respect to the grid and to the coordinates of
+        axes, which are not checked on a GPU and while a program is traced.
 
     Raises:
-        TypeError: grid does not hold real numbers, or size does not consist of integers.
-        ValueError: the shapes do not match, or coords is unknown.
+        TypeError: grid or coords does not hold real numbers, or size does not consist of integers.
+        ValueError: the shapes do not match, a name is unknown, or the coordinates of an axis do not
+            increase or decrease throughout.
 
     Example:
         >>> import numpy as np
         >>> from gridsample.fields import to_pixel
         >>> to_pixel(np.array([[-1.0, 0.0]]), (4, 6))
         array([[-0.5,  1.5]])
+        >>> time, depth = np.array([0.0, 1.0, 2.0]), np.array([500.0, 100.0, 10.0])
+        >>> to_pixel(np.array([[0.5, 300.0]]), coords=(time, depth))
+        array([[0.5, 0.5]])
     """
     backend, (array,) = as_wide_arrays(grid=grid)
-    return restore_dtype(backend, pixels_of(backend, array, size, align_corners, coords), grid)
+    return restored(backend, pixels_of(backend, array, size, align_corners, coords), grid, coords)
 
 
 @overridable(arrays=1)
 def to_normalized(
-    grid: Any, size: Sequence[int], align_corners: bool = False, *, coords: str = "pixel"
+    grid: Any, size: Sequence[int], align_corners: bool = False, *, coords: Coords = "pixel"
 ) -> Any:
     """Convert positions or displacements in pixels to normalized coordinates, from -1 to 1.
 
@@ -95,10 +110,12 @@ def to_normalized(
         size: the spatial shape of the image that is sampled, (height, width) or
             (depth, height, width).
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of ``grid``: "pixel", "displacement" or "normalized".
+        coords: the units of ``grid``: "pixel", "displacement" or "normalized", or an entry for
+            each axis, as in `to_pixel`.
 
     Returns:
-        An array of the grid's shape and dtype: normalized, in x, y, z order.
+        An array of the grid's shape and dtype: normalized, in x, y, z order; from coordinates of
+        axes, as in `to_pixel`.
 
     Raises:
         TypeError: grid does not hold real numbers, or size does not consist of integers.
@@ -116,10 +133,10 @@ def to_normalized(
     corners = check_flag(align_corners, "align_corners")
     rank = rank_of(backend, array)
     spatial = check_size(size, rank)
-    if check_name(coords, COORDS, "coords") == "normalized":
-        return restore_dtype(backend, array, grid)
-    positions = pixels_of(backend, array, None, corners, coords)
-    return restore_dtype(backend, normalized_of(backend, positions, spatial, corners), grid)
+    if isinstance(coords, str) and coords == "normalized":
+        return restored(backend, array, grid, coords)
+    positions = pixels_of(backend, array, spatial, corners, coords)
+    return restored(backend, normalized_of(backend, positions, spatial, corners), grid, coords)
 
 
 @overridable(arrays=1)
@@ -128,19 +145,21 @@ def to_displacement(
     size: Sequence[int] | None = None,
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
 ) -> Any:
     """Convert a grid to displacements: pixels from each output pixel's own position.
 
     Args:
         grid: (N, *spatial, D) coordinates for D = 1 to 8, in x, y, z order.
         size: the spatial shape of the image that is sampled, (height, width) or
-            (depth, height, width); used for normalized coordinates only.
+            (depth, height, width); needed for normalized coordinates only.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of ``grid``: "normalized", "pixel" or "displacement".
+        coords: the units of ``grid``: "normalized", "pixel" or "displacement", or an entry for
+            each axis, as in `to_pixel`.
 
     Returns:
-        An array of the grid's shape and dtype: displacements in pixels, in x, y, z order.
+        An array of the grid's shape and dtype: displacements in pixels, in x, y, z order; from
+        coordinates of axes, as in `to_pixel`.
 
     Raises:
         TypeError: grid does not hold real numbers, or size does not consist of integers.
@@ -156,7 +175,7 @@ def to_displacement(
     backend, (array,) = as_wide_arrays(grid=grid)
     check_field(backend, array, "grid")
     positions = pixels_of(backend, array, size, align_corners, coords)
-    return restore_dtype(backend, to_displacements(backend, positions), grid)
+    return restored(backend, to_displacements(backend, positions), grid, coords)
 
 
 # Matrices -----------------------------------------------------------------------------------------
@@ -403,6 +422,13 @@ def homography_grid(
 # Coordinates, over a backend ----------------------------------------------------------------------
 
 
+def restored(backend: Backend, result: Array, grid: Any, coords: Coords) -> Any:
+    """Return converted coordinates to the caller; those on axes of their own keep their dtype."""
+    if isinstance(coords, str):
+        return restore_dtype(backend, result, grid)
+    return backend.restore(result, grid)
+
+
 def rank_of(backend: Backend, grid: Array) -> int:
     """The number of components of a grid, or an error."""
     shape = backend.shape(grid)
@@ -433,26 +459,45 @@ def pixels_to_normalized(size: Sequence[Any], align_corners: bool) -> AxisMaps:
     return [(1 / a, -b / a) for a, b in normalized_to_pixels(size, align_corners)]
 
 
-def pixels_of(backend: Backend, grid: Array, size: Any, align_corners: bool, coords: str) -> Array:
+def pixels_of(
+    backend: Backend, grid: Array, size: Any, align_corners: bool, coords: Coords
+) -> Array:
     """Compute `to_pixel` for an array of the backend."""
     rank, corners = rank_of(backend, grid), check_flag(align_corners, "align_corners")
-    units = check_name(coords, COORDS, "coords")
     spatial = None if size is None else check_size(size, rank)
-    if units == "displacement":
+    if isinstance(coords, str):
+        entries: tuple[Any, ...] = (check_name(coords, COORDS, "coords"),) * rank
+    else:
+        entries = check_axes(coords, rank)
+        grid = backend.astype(grid, backend.type("float64"))
+    if isinstance(coords, str) and coords == "displacement":
         check_field(backend, grid, "grid")
         return to_positions(backend, grid)
+    converted = [
+        pixels_along(backend, component, entry, number, spatial, corners)
+        for number, (component, entry) in enumerate(
+            zip(components(grid, rank), entries, strict=True)
+        )
+    ]
+    return backend.xp.stack(converted, -1)
+
+
+def pixels_along(
+    backend: Backend, points: Array, units: Any, number: int, size: Any, align_corners: bool
+) -> Array:
+    """Convert one component of a grid, in the units of its axis: a name, or an array."""
+    n = None if size is None else size[-1 - number]
+    if not isinstance(units, str):
+        return positions_along(backend, as_axis(backend, units, number, n, points), points)
     if units == "pixel":
-        return grid
-    if spatial is None:
+        return points
+    if n is None:
         raise ValueError(
             "size is missing: give the spatial shape of the image that is sampled, "
             "which is what normalized coordinates refer to"
         )
-    converted = []
-    for component, n in zip(components(grid, rank), reversed(spatial), strict=True):
-        factor = 0 if corners and n == 1 else scale(n, corners)
-        converted.append(component * factor + (n - 1) / 2)
-    return backend.xp.stack(converted, -1)
+    factor = 0 if align_corners and n == 1 else scale(n, align_corners)
+    return points * factor + (n - 1) / 2
 
 
 def normalized_of(
