@@ -365,6 +365,8 @@ def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
     """Name the arrays, and the lists of numbers, among affines and transforms."""
     try:
         _, target = like
+        if isinstance(target, int):  # a shape alone
+            raise TypeError
     except (TypeError, ValueError):
         raise TypeError(
             "like must be (shape, affine): the spatial shape of the output, and the affine of its "

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gridsample
+from gridsample import cv, fields, skimage
 from gridsample.definitions.links import DROP_INS, FUNCTIONS, KEYWORDS
 
 IMAGE, GRID = np.zeros((2, 3, 12, 16), np.float32), np.zeros((2, 5, 4, 2), np.float32)
@@ -91,9 +92,10 @@ def test_masks_without_channels_are_recognized(function: str, weights: Any, cure
 def test_arguments_of_other_libraries_get_a_suggestion(word: str) -> None:
     name = KEYWORDS[word]
     suggested = []
-    for function in ("grid_sample", "interpolate", "affine_sample"):
+    sampling = gridsample.grid_sample, gridsample.interpolate, gridsample.affine_sample
+    for function in (fields.thin_plate,) if name == "smoothing" else sampling:
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{word}'") as raised:
-            getattr(gridsample, function)(IMAGE, GRID, **{word: 1})
+            function(IMAGE, GRID, **{word: 1})
         suggested += re.findall("did you mean '(.*?)'", str(raised.value))
     assert name in suggested
 
@@ -148,6 +150,26 @@ def test_functions_of_other_libraries_get_a_suggestion() -> None:
         assert hasattr(getattr(gridsample, module), function)
         if name in vars(gridsample):
             continue
-        with pytest.raises(AttributeError, match=f"or {drop_in}\\?$"):
+        with pytest.raises(AttributeError, match=f"(or|did you mean) {drop_in}\\?$"):
             getattr(gridsample, name)
     assert not hasattr(gridsample, "__wrapped__") and not hasattr(gridsample, "xyzzy")
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: gridsample.grid_sample(IMAGE, GRID, cv.INTER_CUBIC), "'cubic', which is 2 in Op"),  # type: ignore[arg-type]
+        (lambda: gridsample.grid_sample(IMAGE, GRID, 9), r"got 9$"),  # type: ignore[arg-type]
+        (lambda: gridsample.interpolate(IMAGE, 0.5), r"did you mean scale_factor=0\.5\?"),  # type: ignore[arg-type]
+        (lambda: gridsample.interpolate(MASK[..., None], (6, 8)), r"\(H, W, C\) with channel_axis"),
+        (lambda: gridsample.affine_grid(np.eye(3)[None], (2, 3, 6, 8)), r"pass theta\[:, :2\]"),
+        (lambda: gridsample.resample(MASK, np.eye(3), (6, 8)), r"like must be \(shape, affine\)"),  # type: ignore[arg-type]
+        (lambda: cv.resize(MASK, 64, 48), r"dsize must be \(width, height\), two integers, got 64"),  # type: ignore[arg-type]
+        (lambda: cv.resize(MASK, (8, 8), interpolation="cubic"), "interpolation must be one of Op"),  # type: ignore[arg-type]
+        (lambda: cv.remap(MASK, MASK, MASK, 1, None, "reflect"), "borderMode must be one of Op"),  # type: ignore[arg-type]
+        (lambda: skimage.warp_polar(np.zeros((9, 9, 3))), "pass channel_axis=-1"),
+    ],
+)
+def test_calls_as_in_other_libraries_are_answered(call: Any, text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        call()

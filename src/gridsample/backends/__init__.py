@@ -86,7 +86,7 @@ LOADERS: dict[str, Loader] = {
 FOREIGN = ["dask", "tensorflow", "PIL"]
 HINTS = {
     "dask": "; gridsample.dask has functions for Dask arrays",
-    "PIL": "; convert it: np.asarray({0}), and [None] and channel_axis=-1 for its colours",
+    "PIL": "; convert it: np.asarray({0})",
 }
 # Torch's `has_torch_function` after its first use, because importing it takes longer than a call.
 _has_torch_function: list[Callable[..., bool]] = []

@@ -88,9 +88,12 @@ def _input_and_output(files: Sequence[Path]) -> tuple[Path, Path]:
     if len(files) > 2:
         last = files[-1].name
         hint = f"did you mean --size {last}? " if re.fullmatch(r"\d*x\d*|\d+%?", last) else ""
+        if files[-2].name == "x":
+            hint = "a size is one word, such as 640x480; "
+        names = ", ".join(map(str, files[:4])) + ", ..." * (len(files) > 4)
         raise ValueError(
-            f"{hint}got {len(files)} files; accepted: INPUT and OUTPUT, or several INPUTs with "
-            "--out FOLDER"
+            f"{hint}got {len(files)} files: {names}; accepted: INPUT and OUTPUT, or several INPUTs "
+            "with --out FOLDER"
         )
     if len(files) < 2:
         missing = "OUTPUT, the file to write" if files else "INPUT and OUTPUT"

@@ -66,6 +66,22 @@ def with_channels(image: Array) -> Array:
     return image[..., np.newaxis] if image.ndim == 2 else image
 
 
+def is_open(dsize: Any) -> bool:
+    """Whether a size is not given: None or (0, 0)."""
+    return dsize is None or (isinstance(dsize, (tuple, list)) and tuple(dsize) == (0, 0))
+
+
+def as_flags(value: Any, argument: str) -> int:
+    """Return a sum of OpenCV's constants as an integer, or raise an error."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{argument} must be one of OpenCV's constants, such as cv.INTER_LINEAR or "
+            f"cv.BORDER_REFLECT, got {value!r}"
+        ) from None
+
+
 def as_size(dsize: Any) -> tuple[int, int]:
     """Return the height and the width of a size (width, height)."""
     try:
@@ -81,8 +97,8 @@ def as_size(dsize: Any) -> tuple[int, int]:
 def name_of(constant: Any, names: dict[int, str], argument: str) -> str:
     """Return the name of our mode or boundary for one of OpenCV's constants."""
     try:
-        return names[operator.index(constant)]
-    except (TypeError, KeyError):
+        return names[as_flags(constant, argument)]
+    except KeyError:
         values = ", ".join(map(str, names))
         raise ValueError(f"{argument} is not known: {constant!r}; accepted: {values}") from None
 

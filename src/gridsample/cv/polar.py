@@ -16,6 +16,7 @@ from gridsample.cv.arguments import (
     WARP_INVERSE_MAP,
     WARP_POLAR_LOG,
     Array,
+    as_flags,
     as_image,
     as_size,
 )
@@ -70,7 +71,7 @@ def warpPolar(
                [5, 3],
                [5, 2]], dtype=uint8)
     """
-    radius, flags = float(maxRadius), operator.index(flags)
+    radius, flags = float(maxRadius), as_flags(flags, "flags")
     is_log = bool(flags & WARP_POLAR_LOG)
     if not is_log < radius < math.inf:
         raise ValueError(f"maxRadius must be finite and above {int(is_log)}, got {maxRadius!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +16,10 @@ from gridsample.cv.arguments import (
     BORDER_REPLICATE,
     BORDER_WRAP,
     Array,
+    as_flags,
     as_image,
     as_size,
+    is_open,
     name_of,
 )
 from gridsample.cv.resizing import resize_by
@@ -68,7 +69,7 @@ def pyrDown(
         >>> cv.pyrDown(np.array([[0.0, 0.0, 16.0, 0.0, 0.0]]))
         array([[2., 6., 2.]])
     """
-    border = operator.index(borderType) & ~BORDER_ISOLATED
+    border = as_flags(borderType, "borderType") & ~BORDER_ISOLATED
     padding = name_of(border, PADDING, "borderType")
     image = as_image(src)
     shape = image.shape[:2]
@@ -118,7 +119,7 @@ def pyrUp(
         >>> cv.pyrUp(np.array([[0.0, 8.0, 16.0]]))
         array([[ 2.,  4.,  8., 12., 15., 16.]])
     """
-    name_of(operator.index(borderType), {BORDER_REFLECT_101: "reflect"}, "borderType")
+    name_of(as_flags(borderType, "borderType"), {BORDER_REFLECT_101: "reflect"}, "borderType")
     image = as_image(src)
     shape = image.shape[:2]
     size = pyramid_size(dstsize, [2 * n for n in shape])
@@ -134,7 +135,7 @@ def pyrUp(
 
 def pyramid_size(dstsize: Any, default: Sequence[int]) -> tuple[int, ...]:
     """Return (height, width) of the argument ``dstsize``, or the default."""
-    if dstsize is None or tuple(dstsize) == (0, 0):
+    if is_open(dstsize):
         return tuple(default)
     return as_size(dstsize)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +14,11 @@ from gridsample.cv.arguments import (
     INTER_LINEAR,
     RESIZING,
     Array,
+    as_flags,
     as_image,
     as_size,
     destination,
+    is_open,
     name_of,
     with_channels,
 )
@@ -67,8 +68,8 @@ def resize(
         >>> cv.resize(image, (1, 1), interpolation=cv.INTER_AREA)
         array([[50]], dtype=uint8)
     """
-    image, flags = as_image(src), operator.index(interpolation)
-    size = None if dsize is None or tuple(dsize) == (0, 0) else as_size(dsize)
+    image, flags = as_image(src), as_flags(interpolation, "interpolation")
+    size = None if is_open(dsize) else as_size(dsize)
     maps = maps_of(image.shape[:2], size, (fy, fx), flags)
     return resize_by(maps, image, src, dst)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from gridsample.cv.arguments import (
     WARP_INVERSE_MAP,
     WARP_RELATIVE_MAP,
     Array,
+    as_flags,
     as_image,
     as_size,
     border_values,
@@ -49,13 +49,15 @@ def warp(
     """Sample an image with OpenCV's options."""
     image = as_image(src)
     options: dict[str, Any] = {
-        "mode": name_of(operator.index(flags) & 7, MODES, "interpolation"),
-        "padding_mode": name_of(operator.index(border) & ~BORDER_ISOLATED, BORDERS, "borderMode"),
+        "mode": name_of(as_flags(flags, "flags") & 7, MODES, "interpolation"),
+        "padding_mode": name_of(
+            as_flags(border, "borderMode") & ~BORDER_ISOLATED, BORDERS, "borderMode"
+        ),
     }
     if options["padding_mode"] == "constant":
         options["fill_value"] = border_values(value, image.shape[2])
     shape = (*size, *np.shape(src)[2:])
-    if operator.index(flags) & 7 == INTER_AREA:
+    if as_flags(flags, "flags") & 7 == INTER_AREA:
         sampler = functools.partial(sampler, antialias=True)
     if options["padding_mode"] == "transparent":
         result = destination(dst, shape, image.dtype, True)
@@ -203,7 +205,7 @@ def remap(
         >>> cv.remap(image, x, y, cv.INTER_LINEAR)
         array([[5, 5]], dtype=uint8)
     """
-    flags = operator.index(interpolation)
+    flags = as_flags(interpolation, "interpolation")
     x, y = split_maps(map1, map2, flags & 7 == INTER_NEAREST)
     grid = as_grid_view(x, y)
     if grid is None or (dst is not None and np.may_share_memory(dst, grid)):

@@ -147,6 +147,7 @@ KEYWORDS = {
     **dict.fromkeys(("coordinates", "points", "flow_grid", "map", "locations"), "grid"),
     **dict.fromkeys(("matrix", "M", "affine"), "theta"),
     **dict.fromkeys(("mask", "weight"), "weights"),
+    **dict.fromkeys(("regularization", "regularisation", "stiffness", "lambda_"), "smoothing"),
     **dict.fromkeys(("num_threads", "n_threads", "workers", "n_jobs"), "threads"),
 }
 # Functions of other libraries, and what does that here.
@@ -168,6 +169,17 @@ DROP_INS = {
     "rescale": "gridsample.skimage.rescale",
     "warp": "gridsample.skimage.warp",
     "warpAffine": "gridsample.cv.warpAffine",
+    "warpPerspective": "gridsample.cv.warpPerspective",
+    "warpPolar": "gridsample.cv.warpPolar",
+    "warp_polar": "gridsample.skimage.warp_polar",
+    "swirl": "gridsample.skimage.swirl",
+    "pyrDown": "gridsample.cv.pyrDown",
+    "pyrUp": "gridsample.cv.pyrUp",
+    "undistort": "gridsample.cv.undistort",
+    "undistortPoints": "gridsample.cv.undistortPoints",
+    "undistort_points": "gridsample.cameras.undistort_points",
+    "thin_plate": "gridsample.fields.thin_plate",
+    "tps": "gridsample.fields.thin_plate",
 }
 
 
@@ -191,10 +203,13 @@ def unknown_keyword(function: str, name: str, accepted: Sequence[str]) -> TypeEr
 
 def unknown_attribute(name: str, accepted: Sequence[str]) -> AttributeError:
     """Create the error for a name that the package does not have."""
-    suggestion = FUNCTIONS.get(name) or ("" if name.startswith("_") else closest(name, accepted))
-    hint = f"; did you mean gridsample.{suggestion}" if suggestion else ""
-    hint += f", or {DROP_INS[name]}" if name in DROP_INS else ""
-    return AttributeError(f"module 'gridsample' has no attribute {name!r}{hint}{'?' * bool(hint)}")
+    suggestion = FUNCTIONS.get(name, "")
+    if not suggestion and name not in DROP_INS and not name.startswith("_"):
+        suggestion = closest(name, accepted)
+    meant = [f"gridsample.{suggestion}"] * bool(suggestion) + [DROP_INS.get(name, "")]
+    hint = ", or ".join(filter(None, meant))
+    hint = f"; did you mean {hint}?" if hint else ""
+    return AttributeError(f"module 'gridsample' has no attribute {name!r}{hint}")
 
 
 def unknown_name(argument: str, name: str, accepted: Sequence[str], remark: str = "") -> ValueError:

@@ -433,6 +433,17 @@ def listed(mode: Mode) -> Sequence[Any]:
     return [mode] if isinstance(mode, (str, Method)) else mode
 
 
+# What the numbers of other libraries mean.
+NUMBERED = {
+    0: "'nearest', which is 0 in OpenCV and the order 0 of SciPy",
+    1: "'linear', which is 1 in OpenCV and the order 1 of SciPy",
+    2: "'cubic', which is 2 in OpenCV, or 'spline2', which is the order 2 of SciPy",
+    3: "'spline3', which is the order 3 of SciPy",
+    4: "'lanczos4', which is 4 in OpenCV, or 'spline4', which is the order 4 of SciPy",
+    5: "'spline5', which is the order 5 of SciPy",
+}
+
+
 def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     """Expand an option to one entry per axis, in x, y, z order.
 
@@ -442,8 +453,11 @@ def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     if isinstance(value, types):
         return (value,) * rank
     if not isinstance(value, (tuple, list)) or not all(isinstance(entry, types) for entry in value):
+        known = value in NUMBERED if name == "mode" and isinstance(value, int) else False
+        hint = f"; did you mean {NUMBERED[value]}?" if known else ""
         raise TypeError(
             f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {value!r}"
+            f"{hint}"
         )
     if len(value) != rank:
         raise ValueError(

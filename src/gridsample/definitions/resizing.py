@@ -75,10 +75,13 @@ def numbers_per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     if len(value) != rank:
         further = [axis_name(axis) for axis in reversed(range(3, rank))]
         axes = ", ".join((*further, "depth", "height", "width")[-rank:])
+        advice = "; an image without a batch axis is given as input[None]"
+        advice += ", one that is (H, W, C) with channel_axis=-1" * (rank == 1)
         raise ValueError(
             f"{name} needs one number for all spatial axes of the input, or one for each: "
             f"({axes}{',' * (rank == 1)}), got {len(value)}: {tuple(value)}"
-            + ("; an image without a batch axis is given as input[None]" * (len(value) > rank))
+            + advice
+            * (len(value) > rank)
         )
     return tuple(value)
 
@@ -88,7 +91,10 @@ def check_size(size: Any, rank: int) -> tuple[int, ...]:
     try:
         return tuple([as_whole(n) for n in numbers_per_axis(size, rank, "size")])
     except TypeError:
-        raise TypeError(f"size must be an integer, or one for each axis, got {size!r}") from None
+        hint = f"; did you mean scale_factor={size!r}?" if isinstance(size, float) else ""
+        raise TypeError(
+            f"size must be an integer, or one for each axis, got {size!r}{hint}"
+        ) from None
 
 
 def check_scales(scale_factor: Any, rank: int) -> tuple[float, ...]:

@@ -180,7 +180,7 @@ def check_theta(theta: Shape, size: Shape) -> None:
     expected = (size[0], rank, rank + 1)
     if theta != expected:
         hints = {
-            (*expected[:1], rank + 1, rank + 1): f"theta[:, :{rank}]",
+            (*theta[:1], rank + 1, rank + 1): f"theta[:, :{rank}]",
             (rank + 1, rank + 1): f"theta[None, :{rank}]",
             expected[1:]: "theta[None]",
         }

@@ -63,6 +63,8 @@ def warp_polar(
         raise ValueError(
             f"Input array must be {rank}-dimensional when `channel_axis` is "
             f"{'None' if rank == 2 else 'specified'}, got {source.ndim}"
+            + "; for colours on the last axis, pass channel_axis=-1"
+            * (source.ndim == 3)
         )
     if scaling not in SCALINGS:
         raise ValueError(f"scaling must be in {{'linear', 'log'}}, got {scaling!r}")
