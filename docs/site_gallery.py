@@ -89,7 +89,7 @@ def index() -> str:
     parts = [
         "# Gallery",
         "Each picture is the result of a short script on a photo or volume that ships with "
-        "scikit-image, Matplotlib or nibabel. The scripts run as they are: `pip install "
+        "scikit-image, Matplotlib or nibabel. The scripts run unchanged: `pip install "
         '"gridsample[cli]" scikit-image`, for some cards also torch or onnxruntime.',
         " ".join(f"[{section}](#{anchor(section)})" for section in SECTIONS) + "\n{ .jumps }",
     ]

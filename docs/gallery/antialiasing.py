@@ -1,6 +1,6 @@
 """Shrink without aliasing (moiré)
 
-The wall, turned and shrunk to an eighth. Plain sampling reads four pixels of the 64 that an
+The wall, rotated and shrunk to an eighth. Plain sampling reads four pixels of the 64 that an
 output pixel covers, and shows moiré. `antialias=True` averages over the footprint of each output
 pixel, with exact gradients.
 """

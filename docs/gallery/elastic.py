@@ -2,7 +2,7 @@
 
 Smooth random displacements are the usual augmentation of training data. `fields.exp` makes them
 invertible, so nothing folds. The photo is sampled with `bicubic`, its segmentation with `label`:
-no label is invented, and the outlines stay aligned.
+no new labels appear, and the outlines stay aligned.
 """
 
 import matplotlib.pyplot as plt

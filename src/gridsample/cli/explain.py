@@ -66,7 +66,7 @@ def command() -> Command:
         help="output pixel that a displacement starts from, x first (default: the first)",
     )
     parser.add_argument(
-        "--plot", type=parsers.file, metavar="FILE.png", help="draw the sample, too"
+        "--plot", type=parsers.file, metavar="FILE.png", help="also draw the sample"
     )
     parser.add_argument("--force", action="store_true", help="replace the drawing if it exists")
     return parser
