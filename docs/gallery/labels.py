@@ -1,7 +1,7 @@
 """Resize a segmentation
 
-A quarter of the size. `bilinear` creates labels that the image does not have, and `nearest` reads one
-pixel in sixteen. With `label`, the pixels that an output pixel covers vote: every label in the
+A quarter of the size. `bilinear` creates labels that the image does not have, and `nearest` reads
+one pixel in sixteen. With `label`, the pixels that an output pixel covers vote: every label in the
 result is one of the image, and the noise is gone.
 """
 

@@ -125,6 +125,14 @@ class Browser:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
 
+    def swipe(self, x: float, y: float, down: float) -> None:
+        """Touch a place, and move the finger down, or up by a negative number of pixels."""
+        self("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        for step in range(1, 11):
+            point = {"x": x, "y": y + down * step / 10}
+            self("Input.dispatchTouchEvent", type="touchMove", touchPoints=[point])
+        self("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
     def press(self, key: str, code: int) -> None:
         """Press and release a key."""
         key_of = {"key": key, "code": key, "windowsVirtualKeyCode": code}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,13 @@ from environments import environment_with, packages_of
 from website.browser import Browser
 
 ROOT = Path(__file__).parents[2]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server of files that writes no log."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +35,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     return folder
+
+
+@pytest.fixture(scope="session")
+def address(site: Path) -> Iterator[str]:
+    """The site on a local server: the search and the choice of colours need one."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture(scope="session")

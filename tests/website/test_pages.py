@@ -90,6 +90,24 @@ def test_colours_have_three_states(site: Path) -> None:
     assert media == [f"{start})", f"{start}: light)", f"{start}: dark)"]  # the system comes first
 
 
+@pytest.mark.parametrize(("scheme", "chosen"), [("dark", "slate"), ("light", "default")])
+def test_a_chosen_scheme_is_kept_on_other_pages(
+    address: str, browser: Browser, scheme: str, chosen: str
+) -> None:
+    """Whatever the system has; without a choice, pages follow the system."""
+    is_dark = scheme != "dark"  # of the system
+    shown, body = "document.body.dataset.mdColorScheme", "document.body.dataset.mdColorMedia"
+    browser.open(f"{address}/coordinates.html", dark=is_dark)
+    system = "default" if chosen == "slate" else "slate"
+    assert wait_for(browser, f"{shown} === '{system}' && {body} === '(prefers-color-scheme)'")
+    media = f"(prefers-color-scheme: {scheme})"
+    browser.run(f"document.querySelector('input[data-md-color-media=\"{media}\"]').click()")
+    for page in ("coordinates", "gallery/swirl", "reference/gridsample.grid_sample", "index"):
+        if page != "coordinates":
+            browser.open(f"{address}/{page}.html", dark=is_dark)
+        assert wait_for(browser, f"{shown} === '{chosen}' && {body} === '{media}'")
+
+
 def test_a_card_shows_what_its_result_was_made_from(site: Path, browser: Browser) -> None:
     browser.open((site / "gallery/index.html").as_uri(), 390)
     loaded = (
@@ -105,7 +123,7 @@ def test_a_card_shows_what_its_result_was_made_from(site: Path, browser: Browser
     assert browser.run(shown) == "none"
 
 
-def test_a_swipe_over_the_explorer_does_not_move_the_point(site: Path, browser: Browser) -> None:
+def test_a_swipe_over_the_explorer_scrolls_the_page(site: Path, browser: Browser) -> None:
     browser.open((site / "explorer/index.html").as_uri(), 390)
     browser("Emulation.setTouchEmulationEnabled", enabled=True)
     place = "(({ x, y, width, height }) => [x, y, width, height])"
@@ -113,8 +131,8 @@ def test_a_swipe_over_the_explorer_does_not_move_the_point(site: Path, browser: 
         f"{place}(document.getElementById('view').getBoundingClientRect())"
     )
     before = browser.run("$('x').value")
-    far = {"x": x + 0.9 * width, "y": y + 0.9 * height, "yDistance": -200}
-    browser("Input.synthesizeScrollGesture", gestureSourceType="touch", **far)
+    browser.swipe(x + 0.9 * width, y + 0.9 * height, -200)
+    assert wait_for(browser, "scrollY > 100")  # the page scrolls
     after = browser.run("$('x').value")
     browser("Emulation.setTouchEmulationEnabled", enabled=False)
     assert after == before
@@ -132,6 +150,22 @@ def test_links_in_text_are_underlined_and_tables_reached_by_keyboard(
       .filter((box) => getComputedStyle(box).overflowX !== "visible")
       .map((box) => box.tabIndex)"""
     assert set(browser.run(wide)) <= {0}
+
+
+def test_wide_tables_scroll_by_keyboard(site: Path, browser: Browser) -> None:
+    browser.open((site / "boundaries.html").as_uri(), 390)
+    wide = """[...document.querySelectorAll("article :is(.md-typeset__scrollwrap, table)")]
+      .find((box) => box.scrollWidth > box.clientWidth + 40
+        && getComputedStyle(box).overflowX !== "visible")"""
+    browser.run(f"globalThis.wide = {wide}; 0")
+    for _ in range(400):
+        if browser.run("document.activeElement === wide"):
+            break
+        browser.press("Tab", 9)
+    assert browser.run("document.activeElement === wide")
+    assert browser.run("wide.scrollLeft") == 0
+    browser.press("ArrowRight", 39)
+    assert wait_for(browser, "wide.scrollLeft") > 0
 
 
 @pytest.mark.parametrize("page", PAGES)

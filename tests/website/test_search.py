@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import threading
-from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from website.browser import CHROMIUM, Browser
@@ -39,23 +34,6 @@ QUERIES = {
 }
 # In bytes.  The gallery's pictures count, which are loaded some screens before they are seen.
 LIMITS = {"index.html": 500_000, "gallery/index.html": 600_000, "recipes.html": 500_000}
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """A server of files that writes no log."""
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture(scope="module")
-def address(site: Path) -> Iterator[str]:
-    """The site on a local server: the search works in no other way."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -53,8 +53,8 @@ antialiasing:
 
 files:
   PNG, JPEG, WebP, AVIF, BMP, GIF, TIFF, .npy, .npz, NIfTI (.nii, .nii.gz), .mgz; - is standard
-  input or output, in the format of the input. ICC profiles, resolution (DPI) and EXIF tags
-  are preserved. A photo is first rotated upright, and its orientation tag is removed. The pages of a
+  input or output, in the format of the input. ICC profiles, resolution (DPI) and EXIF tags are
+  preserved. A photo is first rotated upright, and its orientation tag is removed. The pages of a
   TIFF file are warped independently; with --volume, they are the slices of one volume. A .npy array
   with three axes is (H, W, C) if its last axis has length 1 to 4, otherwise a volume (D, H, W).
   NIfTI i, j, k are x, y, z; the stored numbers are sampled, and their scaling is preserved. The

@@ -147,6 +147,5 @@ def swirl(
         angle = rotation + strength * xp.exp(-distance / decay) + xp.arctan2(y, x)
         return xp.stack([x0 + distance * xp.cos(angle), y0 + distance * xp.sin(angle)], -1)
 
-    options = {"cval": cval, "clip": clip, "preserve_range": preserve_range}
-    result = warp(source, turned, None, output_shape, order, mode, **options)
+    result = warp(source, turned, None, output_shape, order, mode, cval, clip, preserve_range)
     return backend_of(image=image).restore(result, image)
