@@ -27,8 +27,8 @@ missing pixels:
   are ignored: a result is the mean of the other pixels that it reads. A result without any is
   missing, too, and gets the nodata value, or NaN. With --missing propagate, every result that reads
   a missing pixel is missing.
-  Modes that copy whole pixels copy missing ones, too. Outside the image, pixels are missing if there
-  is a nodata value, and 0 if there is none or --padding zeros is given (gridsample warp)."""
+  Modes that copy whole pixels copy missing ones, too. Outside the image, pixels are missing if
+  there is a nodata value, and 0 if there is none or --padding zeros is given (gridsample warp)."""
 
 STORES = """\
 Zarr:

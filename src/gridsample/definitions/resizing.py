@@ -80,7 +80,8 @@ def numbers_per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
         raise ValueError(
             f"{name} needs one number for all spatial axes of the input, or one for each: "
             f"({axes}{',' * (rank == 1)}), got {len(value)}: {tuple(value)}"
-            + advice * (len(value) > rank)
+            + advice
+            * (len(value) > rank)
         )
     return tuple(value)
 
