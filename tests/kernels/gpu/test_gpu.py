@@ -196,7 +196,7 @@ def test_boundaries_of_two_axes(choice: int, boundary: Any, coords: str, extrapo
     check_outside(2, choice, boundary, coords=coords, extrapolate=extrapolate)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(slow=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("extrapolate", [True, False])
 @pytest.mark.parametrize("coords", COORDS)
