@@ -117,7 +117,8 @@ def pyrUp(
         >>> import numpy as np
         >>> from gridsample import cv
         >>> cv.pyrUp(np.array([[0.0, 8.0, 16.0]]))
-        array([[ 2.,  4.,  8., 12., 15., 16.]])
+        array([[ 2.,  4.,  8., 12., 15., 16.],
+               [ 2.,  4.,  8., 12., 15., 16.]])
     """
     name_of(as_flags(borderType, "borderType"), {BORDER_REFLECT_101: "reflect"}, "borderType")
     image = as_image(src)

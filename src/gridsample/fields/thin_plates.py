@@ -154,7 +154,7 @@ def thin_plate(points: Any, targets: Any, smoothing: float | Sequence[float] = 0
         >>> moved = corners + [[0, 0], [0, 0], [0, 0], [0, 0], [1, 0]]  # the centre, to the right
         >>> grid = thin_plate(corners, moved).grid((5, 5))
         >>> grid[0, 2, :, 0].round(3)
-        array([0.   , 1.544, 3.   , 3.544, 4.   ])
+        array([0.366, 1.756, 3.   , 3.756, 4.366])
         >>> gridsample.grid_sample(np.ones((1, 3, 5, 5)), grid, coords="pixel").shape
         (1, 3, 5, 5)
     """

@@ -21,7 +21,11 @@ def warp_polar(
     output_shape: Sequence[int] | None = None,
     scaling: str = "linear",
     channel_axis: int | None = None,
-    **kwargs: Any,
+    order: int | None = None,
+    mode: str = "constant",
+    cval: float = 0.0,
+    clip: bool = True,
+    preserve_range: bool = False,
 ) -> Any:
     """Convert an image to polar coordinates, like `skimage.transform.warp_polar`.
 
@@ -38,7 +42,7 @@ def warp_polar(
         output_shape: the output's (rows, columns); None for (360, ceil(radius)).
         scaling: "linear" or "log".
         channel_axis: the axis of channels; None for an image without channels.
-        **kwargs: options of `warp`.
+        order, mode, cval, clip, preserve_range: as in `warp`.
 
     Returns:
         The image in polar coordinates, as in `warp`; its channels are on the same axis.
@@ -87,7 +91,7 @@ def warp_polar(
         distance = xp.exp(share * math.log(reach)) if scaling == "log" else share * reach
         return xp.stack([distance * xp.cos(angle) + column, distance * xp.sin(angle) + row], -1)
 
-    result = warp(source, to_image, output_shape=shape, **kwargs)
+    result = warp(source, to_image, None, shape, order, mode, cval, clip, preserve_range)
     if channel_axis is not None:
         result = xp.moveaxis(result, -1, channel_axis)
     return backend_of(image=image).restore(result, image)
