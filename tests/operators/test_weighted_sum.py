@@ -115,6 +115,8 @@ def test_layouts_and_threads_change_no_bit() -> None:
         [np.asfortranarray(array) for array in arrays],
         [array[::-1, :, ::-1].copy()[::-1, :, ::-1] for array in arrays],
         [array.astype(">f8") for array in arrays],
+        # Heads that are not neighbours: other distances of pixels than in the gradient.
+        [np.repeat(array, 2, axis=2)[:, :, ::2] for array in arrays],
     ]
     for other in others:
         np.testing.assert_array_equal(weighted_sum(*other, sizes, threads=2), result)
@@ -169,6 +171,21 @@ def test_offsets_beyond_32_bits() -> None:
         images, points, np.ones((1, 4, 1, 1, 3), np.float32), [(1 << 16, 1 << 15)], coords="unit"
     )
     np.testing.assert_allclose(result, np.broadcast_to(3 * pixel, (1, 4, 1, 2)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("boundary", ["zeros", "border", "wrap"])
+def test_undefined_points_add_nothing(boundary: str) -> None:
+    images, points, weights, sizes = inputs(2, 8, 4)
+    options = {"mode": "bilinear", "padding_mode": boundary, "need_points": False}
+    undefined = np.isnan(points).any(-1) | ((boundary == "wrap") & np.isinf(points).any(-1))
+    upstream = np.ones((2, 3, 2, 8))
+    actual, _, slopes = weighted_sum_vjp(upstream, images, points, weights, sizes, **options)
+    defined_points = np.where(undefined[..., None], 0, points)
+    counted = np.where(undefined, 0, weights)
+    arrays = images, defined_points, counted
+    expected, _, others = weighted_sum_vjp(upstream, *arrays, sizes, **options)
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_array_equal(slopes[~undefined], others[~undefined])
 
 
 def test_errors() -> None:
