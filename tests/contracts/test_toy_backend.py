@@ -18,7 +18,7 @@ from oracles import assert_close
 from toy_backend import Toy
 
 import gridsample
-from gridsample import backends, fields
+from gridsample import backends, fields, operators
 from gridsample.world import Displacement
 from tests.fields import test_grids
 from tests.ops import test_affine, test_options, test_resize, test_splat
@@ -210,6 +210,30 @@ def test_grids_of_every_rank() -> None:
     arguments = (4, 5), (3, 2), True, "scipy"
     for convert in (fields.theta_from_matrix, fields.matrix_from_theta, fields.homography_grid):
         assert_close(as_arrays(convert(Toy(maps), *arguments)), convert(maps, *arguments), 1e-12)
+
+
+def test_operators_are_composed() -> None:
+    rng, sizes = cases.generator("toy", "operators"), [(3, 2), (1, 2)]
+    images, upstream = rng.standard_normal((1, 8, 2, 3)), rng.standard_normal((1, 2, 2, 3))
+    points, weights = rng.uniform(0, 1, (1, 2, 2, 2, 2, 2)), rng.uniform(0, 1, (1, 2, 2, 2, 2))
+    picture, boxes = rng.standard_normal((2, 3, 4, 5)), np.array([[1, 0.5, 1, 3, 4.0]])
+    calls: list[tuple[Callable[..., Any], list[Any]]] = [
+        (
+            lambda x, *rest: operators.deformable_attention(x, sizes, *rest),
+            [images, points, weights],
+        ),
+        (
+            lambda *arrays: operators.weighted_sum_vjp(*arrays, sizes, "bicubic", "mirror"),
+            [upstream, images, points, weights],
+        ),
+        (lambda *arrays: operators.roi_align(*arrays, 2, sampling_ratio=2), [picture, boxes]),
+    ]
+    for call, arrays in calls:
+        expected, result = call(*arrays), as_arrays(call(*map(Toy, arrays)))
+        several = isinstance(expected, tuple)
+        pairs = zip(result, expected, strict=True) if several else [(result, expected)]
+        for mine, other in pairs:
+            assert_close(mine, other, 1e-12)
 
 
 def test_resampling_in_millimetres() -> None:
