@@ -115,7 +115,7 @@ def test_like_and_transform() -> None:
         (["warp", "in.zarr", "out.zarr", "--size", "5x5x5"], "--size has 3 numbers"),
         (["warp", "in.zarr", "out.zarr", "--like", "in.zarr", "--rotate", "3"], "no steps"),
         (["warp", "in.zarr", "out.zarr", "--transform", "no.json"], "no.json: No such file"),
-        (["resize", "in.zarr", "out.zarr", "--scale", "2", "--nodata", "3"], "--nodata is not"),
+        (["resize", "in.zarr", "out.zarr", "--scale", "2", "--nodata", "0.5"], "cannot be stored"),
         (["warp", "p.npy", "out.npy", "--chunks", "3x3"], "--chunks is for Zarr stores"),
         (["pyramid", "p.npy", "out.zarr"], "no folder with a Zarr array"),
         (["pyramid", "in.zarr", "out.zarr", "--axes", "zyx"], "the array has 2 axes"),

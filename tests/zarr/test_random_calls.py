@@ -14,6 +14,7 @@ from zarr.storage import MemoryStore
 import gridsample
 import gridsample.zarr
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.io.nodata import NoData
 from gridsample.zarr import Layout
 
 Array = np.ndarray[Any, Any]
@@ -78,12 +79,20 @@ class Call:
         matrix[:rank, rank] = rng.normal(size=rank) * 4
         return np.round(2 * matrix) / 2 if rng.random() < 0.3 else matrix
 
+    def number(self) -> Any:
+        """A pixel's number that stands for missing pixels; None in most calls."""
+        if self.image.dtype.kind in "cb" or self.rng.random() < 0.7:
+            return None
+        number = self.rng.choice(self.image.ravel()).item()
+        return None if number != number else number
+
     def planes(self) -> Array:
         """The image as (1, C, *spatial)."""
         return self.image.reshape(1, -1, *self.spatial)
 
-    def check(self, expected: Array, mode: Any) -> None:
+    def check(self, expected: Array, mode: Any, nodata: NoData | None = None) -> None:
         """Compare the output with the result in memory."""
+        expected = expected if nodata is None else nodata.with_number(expected)
         result = zarr.open_group(self.output, mode="r")["0"][...]
         expected = expected.reshape(result.shape)
         assert result.dtype == self.image.dtype == expected.dtype
@@ -110,13 +119,19 @@ def outcome(call: Any) -> tuple[Any, Exception | None]:
 @hypothesis.given(st.integers(0, 2**32))
 def test_warps_are_those_in_memory(seed: int) -> None:
     call = Call(seed)
-    matrix, options, rank = call.matrix(), call.options(), call.rank
+    matrix, options, rank, number = call.matrix(), call.options(), call.rank, call.number()
+    copies = {*np.atleast_1d(options["mode"])} == {"nearest"} and not options["antialias"]
+    nodata, image = None, call.planes()
+    if number is not None and not (copies and "missing" not in options["padding_mode"]):
+        nodata = NoData(options["missing"] == "ignore", number, call.image.dtype)
+        image = nodata.with_nan(image)
     order = [*range(rank - 1, -1, -1), rank]
-    theta, planes = matrix[np.ix_(order, order)][np.newaxis, :rank], call.planes()
-    shape = (*planes.shape[:2], *call.size)
+    theta = matrix[np.ix_(order, order)][np.newaxis, :rank]
+    shape = (*image.shape[:2], *call.size)
     expected, error = outcome(
-        lambda: gridsample.affine_sample(planes, theta, shape, coords="pixel", **options)
+        lambda: gridsample.affine_sample(image, theta, shape, coords="pixel", **options)
     )
+    options["nodata"] = number
     _, stored_error = outcome(
         lambda: gridsample.zarr.warp(
             call.source, call.output, matrix, call.size, layout=call.layout, threads=2, **options
@@ -125,7 +140,7 @@ def test_warps_are_those_in_memory(seed: int) -> None:
     if error is not None:
         assert stored_error is not None
     elif stored_error is None:
-        call.check(expected, options["mode"])
+        call.check(expected, options["mode"], nodata)
     else:  # a halved copy has no missing pixels
         assert "footprints that are longer than max_samples" in str(stored_error)
     if stored_error is not None:

@@ -59,7 +59,8 @@ def command() -> Command:
         "--halve", metavar="AXES", help="axes to halve, such as yx (default: all spatial axes)"
     )
     add_store(command)
-    add_shared(command, "--missing", "--nodata", "--threads", "--force")
+    add_shared(command, "--threads", "--force")
+    add_shared(command.further, "--missing", "--nodata")
     return command
 
 
