@@ -53,7 +53,8 @@ def weighted_sum(
         weights: the weight of each sample, (N, Q, H, L, P).
         sizes: the spatial shape of each level, slowest axis first: (height, width) in two
             dimensions.  L of them.
-        mode, padding_mode, align_corners: as in `gridsample.grid_sample`, without labels.
+        mode: the interpolation method, as in `gridsample.grid_sample`; not "label".
+        padding_mode, align_corners: as in `gridsample.grid_sample`.
         coords: "normalized" or "pixel", as there; or "unit": 0 and 1 are the outer edges of the
             image, as in detectors.
         threads: the maximum number of threads; None for the default.
