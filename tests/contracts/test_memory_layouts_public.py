@@ -94,6 +94,14 @@ def sums(x: Arrays) -> list[Array]:
 LEVELS = [(2, 3), (1, 1)]
 
 
+LANDMARKS = np.array([[0.0, 0], [4, 1], [1, 3], [3, 4], [0, 2], [2, 2.5]])
+
+
+def landmarks_for(targets: Any) -> Any:
+    """Points of the library of their targets."""
+    return LANDMARKS if isinstance(targets, np.ndarray) else torch.from_numpy(LANDMARKS)
+
+
 def sweep(x: Arrays) -> list[Array]:
     """A reference, two sources, three cameras and depths."""
     items, channels = x.size[:2]
@@ -237,8 +245,9 @@ FIELDS: dict[str, tuple[Make, Callable[..., Any]]] = {
         lambda matrix: fields.theta_from_matrix(matrix, SIZE, SIZE),
     ),
     "thin_plate": (
-        lambda x: [x.uniform(0, 5, 6, 2), x.uniform(0, 5, 6, 2)],
-        lambda points, targets: fields.thin_plate(points, targets).grid((4, 5)),
+        # Landmarks that are broadcast may be on a line, where there is no spline.
+        lambda x: [x.uniform(0, 5, 6, 2)],
+        lambda targets: fields.thin_plate(landmarks_for(targets), targets).grid((4, 5)),
     ),
     "to_displacement": (lambda x: [x.field()], lambda grid: fields.to_displacement(grid, SIZE)),
     "to_normalized": (lambda x: [x.field()], lambda grid: fields.to_normalized(grid, SIZE)),

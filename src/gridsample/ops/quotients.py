@@ -208,16 +208,18 @@ class Sampling(NamedTuple):
         points, terms = self
         xp, fill = points.backend.xp, numbers(points.backend, terms.fill, grad_numerator)
         fill = xp.where(grad_numerator == 0, 0, fill)
-        grad_fill = xp.sum(xp.real(xp.multiply(xp.conj(grad_numerator), fill)), 1)[:, None]
-        grad_share = xp.sum(xp.real(grad_denominator), 1)[:, None]
-        if points.shape()[0] == 1:  # all items share the points, and so their shares
-            grad_fill, grad_share = [xp.sum(a, 0)[None] for a in (grad_fill, grad_share)]
+        with points.backend.quiet():  # fills may be infinite
+            grad_fill = xp.sum(xp.real(xp.multiply(xp.conj(grad_numerator), fill)), 1)[:, None]
+            grad_share = xp.sum(xp.real(grad_denominator), 1)[:, None]
+            if points.shape()[0] == 1:  # all items share the points, and so their shares
+                grad_fill, grad_share = [xp.sum(a, 0)[None] for a in (grad_fill, grad_share)]
         inside, summands = share_of(points, terms.share) == 0, list[Array]()
         if terms.signed_share:
             grad_fill = xp.where(inside, 0, grad_fill)
             summands = share_backward(points, terms.signed_share, grad_fill, xp)
         else:
-            grad_share = xp.add(grad_fill, grad_share)
+            with points.backend.quiet():
+                grad_share = xp.add(grad_fill, grad_share)
         grad_share = xp.where(inside, 0, grad_share)
         return summands + share_backward(points, terms.share, grad_share, xp)
 
