@@ -236,6 +236,14 @@ def test_unsupported_options_are_named(
         gridsample.onnx.lower(program)
 
 
+@pytest.mark.parametrize("mode", ["linear", "area"])
+def test_more_axes_than_runtimes_have_are_refused(mode: str) -> None:
+    image = torch.ones(1, 1, 4, 4, 4, 4)
+    program = torch.export.export(Resize({"size": (2, 2, 2, 2), "mode": mode}), (image,))
+    with pytest.raises(ValueError, match="runtimes resize up to 3 axes"):
+        gridsample.onnx.lower(program)
+
+
 def test_gradients_are_refused() -> None:
     options = [4, 4], ["linear"] * 2, False, False, [0.0, 0.0], True
     with pytest.raises(ValueError, match="no operator for the gradient of resizing"):

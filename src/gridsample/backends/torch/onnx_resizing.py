@@ -40,6 +40,8 @@ ATTRIBUTES: dict[Method | Zoom, dict[str, Any]] = {
     LINEAR: {"mode": "linear"},
     CUBIC: {"mode": "cubic", "cubic_coeff_a": -0.75},
 }
+# The most spatial axes that runtimes resize.
+MAX_RANK = 3
 # The dtypes that float32 represents exactly, because runtimes resize in float32.
 CARRIED = (
     *(torch.float32, torch.float16, torch.bfloat16),
@@ -58,13 +60,15 @@ def check_expressible(image: Tensor, resizing: Resizing, transposed: bool) -> No
     methods, smooths = set(resizing.methods), resizing.antialias
     aligned = resizing.align_corners and any(map(aligns, methods))
     known = methods <= ATTRIBUTES.keys() and not (smooths and (aligned or methods & COPYING))
-    if not (known or is_pooling(image, resizing)) or image.dtype not in CARRIED:
+    few_axes = len(resizing.methods) <= MAX_RANK
+    known = few_axes and (known or is_pooling(image, resizing))
+    if not known or image.dtype not in CARRIED:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in CARRIED)
         modes = tuple([str(getattr(m, "name", m)) for m in resizing.methods[::-1]])
         raise ValueError(
             "ONNX's Resize has the modes nearest, nearest-exact, linear and cubic, and antialias "
-            "for linear and cubic without align_corners; area must divide fixed sizes; and "
-            f"runtimes resize in float32 (accepted: {names}); got mode "
+            "for linear and cubic without align_corners; area must divide fixed sizes; and runtimes "
+            f"resize up to {MAX_RANK} axes, in float32 (accepted: {names}); got mode "
             f"{modes} (x, y, z), antialias={resizing.antialias}, "
             f"align_corners={resizing.align_corners}, input {image.dtype}, sizes "
             f"{tuple(image.shape[2:])} to {tuple(resizing.size)}"
