@@ -83,8 +83,8 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
     """Return the units of coordinates, or raise an error if they do not match the grid's shape."""
     if find_coords(coords) == "displacement" and len(out) != rank:
         raise ValueError(
-            f"coords 'displacement' is relative to the output's own position, so the grid must "
-            "have as many axes as the image between its first and last: "
+            "coords 'displacement' is relative to each output point's position, so the grid must "
+            "have as many axes between its first and its last as the image has spatial axes: "
             f"{rank}, got {len(out)}: {out}{about('displacement')}"
         )
     return str(coords)

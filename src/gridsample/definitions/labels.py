@@ -44,7 +44,7 @@ def check_labels(
         names = tuple([method.name for method in tabled])
         raise ValueError(
             f"mode {names!r} mixes 'label' with a method that blends pixels, but labels cannot be "
-            "blended; accepted beside 'label': 'nearest'"
+            "blended; accepted together with 'label': 'nearest'"
         )
     if odd:
         raise ValueError(
