@@ -174,7 +174,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "action": "store_false",
         "dest": "antialias",
         "default": None,
-        "help": "read single pixels where the output is smaller",
+        "help": "allow aliasing where the output is smaller",
     },
     "--antialias": {
         "action": "store_true",
@@ -217,8 +217,8 @@ SHARED: dict[str, dict[str, Any]] = {
         "type": int,
         "default": MAX_PIXELS,
         "metavar": "N",
-        "help": "pixels above which a picture or TIFF file with more than 50 per byte is refused, "
-        f"as it may be made to fill the memory (default: {MAX_PIXELS})",
+        "help": "largest number of pixels accepted if a picture or TIFF file has more than 50 per "
+        f"byte, as decompression bombs have (default: {MAX_PIXELS})",
     },
     "--straight-alpha": {
         "action": "store_true",

@@ -56,7 +56,7 @@ def command() -> Command:
         "--format",
         choices=("text", *FORMATS),
         default="text",
-        help="of the report: text, json, annotations of GitHub, or SARIF (default: text)",
+        help="format of the report: text, JSON, GitHub annotations or SARIF (default: text)",
     )
     command.add_argument("--json", action="store_true", help="the same as --format json")
     command.add_argument(

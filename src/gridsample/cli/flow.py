@@ -27,8 +27,8 @@ colours:
 warping:
   The output pixel (x, y) shows the image at (x, y) plus the flow at that pixel. With the flow from
   frame 1 to frame 2, give frame 2: the output looks like frame 1. Where the flow is missing,
-  pixels are 0, or NaN in floating-point images. Where it shrinks the image, single places are read
-  unless --antialias is given.
+  pixels are 0, or NaN in floating-point images. Where the flow shrinks the image, pixels are
+  skipped unless --antialias is given.
 
 {modes}
 

@@ -116,7 +116,7 @@ def map_over_ground(image: io.Image, path: Path) -> Map:
         like = pages[0].image
     target: GeoReference | None = like.extras.get("geotiff")
     if target is None:
-        raise ValueError(f"--like {path} has no place on the ground, but the input is a GeoTIFF")
+        raise ValueError(f"--like {path} is not georeferenced, but the input is a GeoTIFF")
     if not target.has_system_of(source):
         raise ValueError(
             f"--like {path} has another coordinate system than the input; transform one of them "

@@ -46,13 +46,13 @@ projections:
 
 angles:
   --yaw turns to the right, --pitch up, --roll clockwise. They give the direction in which
-  the perspective picture looks: the result or, if that is none, the input. Between panoramas and
-  cube maps, they give the direction in the input that is forward in the result.
+  the perspective picture looks: the result or, if that is not one, the input. Between panoramas
+  and cube maps, they give the direction in the input that is forward in the result.
 
 size of the result:
   By default, the middle of the result has the resolution of the middle of the input. --size is one
-  number for a cube map, the edge of a face. There is no antialiasing: before you make a small
-  picture of a large one, use gridsample resize.
+  number for a cube map, the edge of a face. There is no antialiasing: to make a small picture from
+  a large one, use gridsample resize first.
 
 {modes}
 

@@ -7,7 +7,7 @@ from gridsample.cli.arguments import FURTHER, Command, add_files, add_shared
 from gridsample.cli.files import resize_file
 
 HELP = """\
-Resize pictures or volumes. Smaller ones are antialiased.
+Resize pictures or volumes, with antialiasing where they shrink.
 
 The result has the same dtype. It is written to OUTPUT, or into a FOLDER under the name of INPUT.
 """
@@ -15,15 +15,15 @@ The result has the same dtype. It is written to OUTPUT, or into a FOLDER under t
 NOTES = """\
 size of the output:
   --size 640x480 is exact (WxHxD for a volume). --size 640 is the width, and --size x480 the height;
-  the others follow, so that the shape is kept. --size 50%, --scale 50% and --scale 0.5 are the
+  the other lengths keep the aspect ratio. --size 50%, --scale 50% and --scale 0.5 are the
   same: lengths are rounded down. --spacing rounds them to the nearest.
 
 {resizing}
 
 antialiasing:
   Along axes that shrink, weights are stretched, so that no pixel is skipped; labels vote. In modes
-  nearest and nearest-exact, pixels are copied unless --antialias is given. --no-antialias never
-  stretches weights. --mode area is the mean over the area of each output pixel.
+  nearest and nearest-exact, pixels are copied unless --antialias is given. With --no-antialias,
+  weights are never stretched. --mode area is the mean over the area of each output pixel.
 
 {batch}
 
@@ -59,7 +59,7 @@ def command() -> Command:
         "--scale",
         type=parsers.factors,
         metavar="S[,S]",
-        help="output by input size: 0.5 or 50%%, or one per axis",
+        help="size of output / input: 0.5 or 50%%, or one per axis",
     )
     parser.add_argument(
         "--spacing",

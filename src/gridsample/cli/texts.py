@@ -24,9 +24,9 @@ alpha:
 MISSING_NOTES = """\
 missing pixels:
   NaN, and the value of --nodata, of a TIFF file's nodata tag or of a Zarr array's _FillValue. They
-  are ignored: a result is the mean of the other pixels that it reads. A result without any is
-  missing, too, and gets the nodata value, or NaN. With --missing propagate, every result that reads
-  a missing pixel is missing.
+  are ignored: a result is the weighted mean of the other pixels that it reads. If it reads no
+  others, it is missing, too, and gets the nodata value, or NaN. With --missing propagate, every
+  result that reads a missing pixel is missing.
   Modes that copy whole pixels copy missing ones, too. Outside the image, pixels are missing if
   there is a nodata value, and 0 if there is none or --padding zeros is given (gridsample warp)."""
 
@@ -34,8 +34,8 @@ STORES = """\
 Zarr:
   An input folder with a Zarr array or an OME-Zarr image (0.4 to 0.6) is processed chunk by chunk,
   and may be larger than memory; OUTPUT is a new OME-Zarr image, whose name ends in .zarr. Only the
-  finest level is read. A command that was ended, even by kill -9, continues when it is repeated:
-  finished chunks are not computed again. At the end, the bytes read and written are printed. Axes
+  finest level is read. A command that was interrupted, even by kill -9, resumes when it is run
+  again: finished chunks are kept. At the end, the bytes read and written are printed. Axes
   named t and c are time and channels; all others are spatial, and x is the last one."""
 
 
@@ -46,7 +46,7 @@ def notes(text: str, names: Iterable[str] = (*BOUNDARIES, MISSING)) -> str:
         for shown in (accepted_names(), accepted_names(resizing=True), names)
     )
     modes = (
-        "modes:\n{}\n  The last ones are other names: bilinear is linear. label is for integers "
+        "modes:\n{}\n  The last ones are aliases: bilinear is linear. label is for integers "
         "that name classes: the\n  value with the largest sum of linear weights wins, so no new "
         "values appear. Two or three names,\n  separated by commas, are for x, y and z."
     )

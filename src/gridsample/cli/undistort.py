@@ -17,7 +17,7 @@ from gridsample.cli.maps import Map, canvas_of, check_canvas
 from gridsample.io.calibration import Camera, read_camera, write_camera
 
 HELP = """\
-Remove lens distortion from photos, with a calibration of the camera by OpenCV.
+Remove lens distortion from photos, using an OpenCV camera calibration.
 """
 
 NOTES = """\
@@ -64,7 +64,7 @@ def command() -> Command:
         "--alpha",
         type=parsers.number,
         metavar="A",
-        help="how much is shown: 0, only the photo's pixels, to 1, all of them",
+        help="from 0 (no pixels outside the photo) to 1 (all of the photo)",
     )
     framing.add_argument(
         "--fov", type=parsers.number, metavar="DEG", help="horizontal field of view of the result"

@@ -26,8 +26,8 @@ coordinates:
   Voxels are treated as cubes, whatever their physical size.
 
 millimetres:
-  --like takes the voxels of another NIfTI file: its size, and its position in the world. Of a
-  GeoTIFF, it takes the pixels of another one in the same coordinate system.
+  --like gives the output the voxels of another NIfTI file: its size, and its position in the
+  world. For a GeoTIFF, it takes the pixels of another GeoTIFF in the same coordinate system.
   --transform maps points of the output's world to the points of the input's world that are shown
   there, which is ITK's convention. The first of several is applied first. Accepted are ITK's
   transforms (.tfm, .h5, .mat, .txt; linear ones and displacement fields), matrices (.npy,
@@ -45,9 +45,9 @@ size of the output:
 
 antialiasing:
   Where the warp shrinks the input, a result is the mean over the area that its pixel covers, or in
-  mode label the most frequent label there. With --no-antialias, single places are read, and pixels
-  between them are skipped. So they are in mode nearest, and with a --grid, unless --antialias is
-  given.
+  mode label the most frequent label there. With --no-antialias, only the points of the output are
+  sampled, and pixels between them are skipped. The same holds for mode nearest, and with a --grid,
+  unless --antialias is given.
 
 {batch}
 

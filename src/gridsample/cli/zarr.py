@@ -48,7 +48,7 @@ def command() -> Command:
     command.add_argument("input", type=Path, metavar="INPUT", help="the Zarr store to read")
     command.add_argument("output", type=Path, metavar="OUTPUT.zarr", help="the store to write")
     command.add_argument(
-        "--levels", type=int, metavar="N", help="number of levels, with the first one"
+        "--levels", type=int, metavar="N", help="number of levels, including the first"
     )
     command.add_argument(
         "--mode",
