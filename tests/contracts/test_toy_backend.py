@@ -194,7 +194,9 @@ def test_grids_of_every_rank() -> None:
             coords="displacement",
         ),
         "theta": lambda f, g: fields.theta_from_grid(f),
-        "thin_plate": lambda f, g: fields.thin_plate(f[0, 0], g[0, 0]).grid((3, 4)),
+        "thin_plate": lambda f, g: fields.thin_plate(
+            *(x.reshape(1, -1, x.shape[-1]) for x in (f, g))
+        ).grid((3, 4, 2)[: f.shape[-1]]),
     }
     for spatial in ((5,), (3, 4), (2, 3, 2)):
         grids = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -255,10 +257,9 @@ def evaluate(backend: Backend, points: Array, numbers: Sequence[Array]) -> Array
 def kernel_between(backend: Backend, points: Array, landmarks: Array) -> Array:
     """Return the kernel, (N, P, M), of the distances between points and landmarks."""
     xp, rank = backend.xp, backend.shape(points)[-1]
-    square: Array = 0
-    for along, others in zip(components(points, rank), components(landmarks, rank), strict=True):
-        difference = along[..., None] - others[:, None, :]
-        square = square + difference * difference
+    pairs = zip(components(points, rank), components(landmarks, rank), strict=True)
+    differences = [along[..., None] - others[:, None, :] for along, others in pairs]
+    square = functools.reduce(operator.add, [each * each for each in differences])
     is_zero = square == 0  # where a derivative would not be finite
     positive = xp.where(is_zero, backend.full((), 1, square.dtype, square), square)
     zero = backend.full((), 0, square.dtype, square)
