@@ -67,8 +67,8 @@ def check_expressible(image: Tensor, resizing: Resizing, transposed: bool) -> No
         modes = tuple([str(getattr(m, "name", m)) for m in resizing.methods[::-1]])
         raise ValueError(
             "ONNX's Resize has the modes nearest, nearest-exact, linear and cubic, and antialias "
-            "for linear and cubic without align_corners; area must divide fixed sizes; and runtimes "
-            f"resize up to {MAX_RANK} axes, in float32 (accepted: {names}); got mode "
+            "for linear and cubic without align_corners; area must divide fixed sizes; and "
+            f"runtimes resize up to {MAX_RANK} axes, in float32 (accepted: {names}); got mode "
             f"{modes} (x, y, z), antialias={resizing.antialias}, "
             f"align_corners={resizing.align_corners}, input {image.dtype}, sizes "
             f"{tuple(image.shape[2:])} to {tuple(resizing.size)}"
