@@ -69,7 +69,9 @@ def path_of(module: str, topic: list[str]) -> str:
 
 # The menus of the reference, each with at most seven entries.
 GROUPS = {
-    "Arrays and grids": ("gridsample", "gridsample.methods", "gridsample.fields"),
+    "Arrays and grids": (
+        "gridsample", "gridsample.methods", "gridsample.fields", "gridsample.operators",
+    ),
     "In place of": (
         "gridsample.torch_compat", "gridsample.jax", "gridsample.ndimage", "gridsample.cv",
         "gridsample.skimage",

@@ -98,6 +98,8 @@ def test_a_chosen_scheme_is_kept_on_other_pages(
     is_dark = scheme != "dark"  # of the system
     shown, body = "document.body.dataset.mdColorScheme", "document.body.dataset.mdColorMedia"
     browser.open(f"{address}/coordinates.html", dark=is_dark)
+    browser.run("localStorage.clear()")  # what another test has chosen
+    browser.open(f"{address}/coordinates.html", dark=is_dark)
     system = "default" if chosen == "slate" else "slate"
     assert wait_for(browser, f"{shown} === '{system}' && {body} === '(prefers-color-scheme)'")
     media = f"(prefers-color-scheme: {scheme})"
