@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from gridsample.cv.arguments import (
 )
 from gridsample.cv.resizing import resize_by
 from gridsample.definitions.bands import Band
+from gridsample.definitions.shapes import Shape
 from gridsample.definitions.tables import AxisMap, map_of_band
 
 # Burt and Adelson's filter, and how far it reaches.
@@ -72,14 +74,7 @@ def pyrDown(
     border = as_flags(borderType, "borderType") & ~BORDER_ISOLATED
     padding = name_of(border, PADDING, "borderType")
     image = as_image(src)
-    shape = image.shape[:2]
-    size = pyramid_size(dstsize, [(n + 1) // 2 for n in shape])
-    for outputs, inputs in zip(size, shape, strict=True):
-        if abs(2 * outputs - inputs) > 2:
-            raise ValueError(
-                f"dstsize must be within 1 of half the image's (width, height) = {shape[::-1]}, "
-                f"got {tuple(dstsize or ())}"
-            )
+    size = pyramid_size(dstsize, image.shape[:2], 0.5, "half")
     if padding == "wrap":  # of an extended image, a row of weights has no gap
         image = np.pad(image, [(REACH, REACH), (REACH, REACH), (0, 0)], mode="wrap")
     axes = zip(image.shape[:2], size, strict=True)
@@ -123,22 +118,24 @@ def pyrUp(
     name_of(as_flags(borderType, "borderType"), {BORDER_REFLECT_101: "reflect"}, "borderType")
     image = as_image(src)
     shape = image.shape[:2]
-    size = pyramid_size(dstsize, [2 * n for n in shape])
-    for outputs, inputs in zip(size, shape, strict=True):
-        if abs(outputs - 2 * inputs) > 1:
-            raise ValueError(
-                f"dstsize must be within 1 of twice the image's (width, height) = {shape[::-1]}, "
-                f"got {tuple(dstsize or ())}"
-            )
+    size = pyramid_size(dstsize, shape, 2, "twice")
     axes = zip(shape, size, strict=True)
     return resize_by(tuple([doubling(*axis) for axis in axes]), image, src, dst)
 
 
-def pyramid_size(dstsize: Any, default: Sequence[int]) -> tuple[int, ...]:
-    """Return (height, width) of the argument ``dstsize``, or the default."""
-    if is_open(dstsize):
-        return tuple(default)
-    return as_size(dstsize)
+def pyramid_size(dstsize: Any, shape: Shape, factor: float, name: str) -> Shape:
+    """Return (height, width) of the argument ``dstsize``, or else the image's times a factor.
+
+    Raises:
+        ValueError: the argument is not within 1 of that; ``name`` is the factor's.
+    """
+    size = tuple([math.ceil(n * factor) for n in shape]) if is_open(dstsize) else as_size(dstsize)
+    if any([abs(m - n * factor) > 1 for m, n in zip(size, shape, strict=True)]):
+        raise ValueError(
+            f"dstsize must be within 1 of {name} the image's (width, height) = {shape[::-1]}, "
+            f"got {tuple(dstsize or ())}"
+        )
+    return size
 
 
 @functools.lru_cache(maxsize=64)
