@@ -128,14 +128,15 @@ def sweep(
     means = Averages(averaging, None if weights is None else layout_of(weights), multiplied)
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
     launch = prepare_gather(plan, order, Layouts(*layouts, filled, means=means), level)
-    wrong, report = np.zeros(1, np.int64), np.zeros(launch.tasks, np.int64)
+    wrong = np.zeros(1, np.int64)
+    report = None if level is None else np.zeros(launch.tasks, np.int64)
     places = {
         "image": image, "grid": grid, "out": out, "weights": weights, "invalid_weights": wrong,
         "shares": arrays.shares, "report": report,
         **fills_of_planes(plan, (), plan.dtype, arrays.fill, averaging),
     }  # fmt: skip
     launch.run(places, threads)
-    return Swept(bool(wrong[0]), int(np.bitwise_or.reduce(report)))
+    return Swept(bool(wrong[0]), 0 if report is None else int(np.bitwise_or.reduce(report)))
 
 
 def average_footprints(
