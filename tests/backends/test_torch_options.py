@@ -487,7 +487,7 @@ def test_exported_programs_are_self_contained(tmp_path: Any) -> None:
     [
         ({"coords": "pixels"}, ValueError, "did you mean 'pixel'"),
         ({"coords": ["pixel"]}, TypeError, "coords must be one of"),
-        ({"coords": "displacement"}, ValueError, "as many axes as the image"),
+        ({"coords": "displacement"}, ValueError, "as many axes between its first and its last"),
         ({"extrapolate": 1}, TypeError, "extrapolate must be True, False or one of .*, got 1"),
         ({"prefilter": "no"}, TypeError, "prefilter must be True or False"),
         ({"return_mask": 1}, TypeError, "return_mask must be True or False"),
