@@ -202,6 +202,19 @@ def finite_difference(function: Callable[[Array], Array], at: Array, step: float
     return np.stack(columns, axis=-1).reshape(*columns[0].shape, *at.shape)
 
 
+def directional_difference(function: Callable[[Array], Any], at: Array, direction: Array) -> Any:
+    """The derivative of a function at a place along a direction, as `finite_difference`.
+
+    Four calls in place of four for each entry: a gradient is checked by its product with a random
+    direction.
+    """
+
+    def along(step: Array) -> Array:
+        return np.asarray(function(at + step * direction))
+
+    return finite_difference(along, np.zeros(1))[..., 0]
+
+
 # Manners ----------------------------------------------------------------------------------------
 
 
