@@ -18,7 +18,19 @@ def compiler(interpreted: bool) -> Any:
         from triton.runtime.jit import JITFunction
     except ImportError:
         return triton.jit
-    return InterpretedFunction if interpreted else JITFunction
+
+    class Interpreted(InterpretedFunction):  # type: ignore[misc]
+        """A kernel, or a function that kernels call, in the interpreter."""
+
+        def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+            """Run the function for a kernel.
+
+            The interpreter has patched Triton's language for the kernel.  Triton would patch it
+            again for each function, which takes longer than most functions do.
+            """
+            return self.rewrite()(*arguments, **keywords)
+
+    return Interpreted if interpreted else JITFunction
 
 
 def known_reduction(name: str, function: Any) -> Any:
