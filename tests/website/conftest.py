@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import filelock
 import pytest
 from environments import environment_with, packages_of
 from website.browser import Browser
@@ -24,16 +26,28 @@ class Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built by the command of CONTRIBUTING.md with no more than the extra `docs`."""
-    folder = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    found = environment_with(packages_of("docs"), tmp_path_factory.mktemp("docs"))
+def build(site: Path, packages: Path) -> None:
+    """Build the site by the command of CONTRIBUTING.md, with no more than the extra `docs`."""
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
+    found = environment_with(packages_of("docs"), packages)
     found["NO_MKDOCS_2_WARNING"] = "1"
     done = subprocess.run(words, cwd=ROOT, env=found, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site; the first process that needs it builds it for all."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder, built = shared / "site", shared / "site-is-built"
+    with filelock.FileLock(shared / "site.lock"):
+        if built.exists():
+            return folder
+        build(folder, tmp_path_factory.mktemp("docs"))
+        built.touch()
     return folder
 
 
@@ -55,7 +69,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the site, which each process builds for itself, as slow."""
+    """Mark what needs the site, which takes a minute to build, as slow."""
     for item in items:
         if "site" in getattr(item, "fixturenames", ()):
             item.add_marker("slow")
