@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gridsample import world as world
     from gridsample import xarray as xarray
     from gridsample import zarr as zarr
+    from gridsample.definitions.knots import Axes
     from gridsample.definitions.links import help
     from gridsample.explanation.explanation import Explanation
     from gridsample.explanation.tapwise import explain
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from gridsample.world import resample, resample_vjp
 
 __all__ = [
+    "Axes",
     "Explanation",
     "GridCheck",
     "MisuseWarning",
@@ -92,6 +94,7 @@ __all__ = [
 # The modules of the public names, which are loaded when a name is first used: a command that
 # prints its version, or an error, needs none of them.
 _MODULES = {
+    "Axes": "definitions.knots",
     "affine_grid": "fields",
     "affine_sample": "ops.affine",
     "affine_sample_vjp": "ops.affine",

@@ -18,8 +18,9 @@ except ModuleNotFoundError as error:
 
 from gridsample.definitions.boundaries import check_boundary, without_missing
 from gridsample.definitions.checks import check_dense, check_flag
-from gridsample.definitions.coords import find_coords, find_end
+from gridsample.definitions.coords import find_end, find_units
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
+from gridsample.definitions.knots import Coords
 from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.definitions.request import Request
 from gridsample.fields import affine_grid
@@ -56,7 +57,8 @@ class GridSample(nn.Module):
         mode: the interpolation method: a name or a `Method`, or one per axis in x, y, z order.
         padding_mode: the boundary: a name, or one per axis.
         align_corners: whether -1 and 1 are the centres of the corner pixels or their outer edges.
-        coords: the units of coordinates: "normalized", "pixel" or "displacement".
+        coords: the units of coordinates: "normalized", "pixel", "displacement", or those of axes,
+            as in `grid_sample`.
         fill_value: the value outside, for "constant" and extrapolate=False.
         extrapolate: whether to extend the image, or where it ends, as in `grid_sample`.
         prefilter: whether splines first compute coefficients from the input.
@@ -93,7 +95,7 @@ class GridSample(nn.Module):
         padding_mode: Mode = "zeros",
         align_corners: bool = False,
         *,
-        coords: str = "normalized",
+        coords: Coords = "normalized",
         fill_value: Any = 0,
         extrapolate: bool | str = True,
         prefilter: bool = True,
@@ -114,7 +116,7 @@ class GridSample(nn.Module):
         self.mode = mode
         self.padding_mode = padding_mode
         self.align_corners = check_flag(align_corners, "align_corners")
-        self.coords = find_coords(coords)
+        self.coords = find_units(coords)
         self.fill_value = fill_value
         find_end(extrapolate, self.coords, self.align_corners)
         self.extrapolate = extrapolate

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.backends import backend_of
+from gridsample.definitions.knots import is_monotonic
 from gridsample.definitions.methods import Mode, listed
 from gridsample.fields.arrays import cells_of, determinant, solve
 from gridsample.fields.conversions import to_pixel
-from gridsample.fields.rectilinear import is_monotonic
 from gridsample.ops.derivatives import grid_gradient
 from gridsample.ops.sampling import grid_sample
 

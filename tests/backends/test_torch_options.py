@@ -486,7 +486,7 @@ def test_exported_programs_are_self_contained(tmp_path: Any) -> None:
     ("changes", "error", "message"),
     [
         ({"coords": "pixels"}, ValueError, "did you mean 'pixel'"),
-        ({"coords": ["pixel"]}, TypeError, "coords must be one of"),
+        ({"coords": {"x": 1}}, TypeError, "coords must be one of"),
         ({"coords": "displacement"}, ValueError, "as many axes between its first and its last"),
         ({"extrapolate": 1}, TypeError, "extrapolate must be True, False or one of .*, got 1"),
         ({"prefilter": "no"}, TypeError, "prefilter must be True or False"),

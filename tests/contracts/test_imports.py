@@ -56,6 +56,7 @@ FRAMEWORKS = {"torch", "jax", "dask", "cupy"}
 
 # The public names.  A change here is a change for users: note it in CHANGELOG.md.
 PUBLIC = {
+    "Axes",
     "Explanation",
     "GridCheck",
     "MisuseWarning",

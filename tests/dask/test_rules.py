@@ -129,3 +129,25 @@ def test_functions_of_displacements_may_be_antialiased_and_infinite(antialias: b
     source = da.from_array(image, chunks=(1, 2, 5, 6))
     result = gridsample.dask.grid_sample(source, points, size=(9, 8), chunks=4, **options)
     np.testing.assert_array_equal(result.compute(), expected)
+
+
+def test_axes_have_coordinates_of_their_own() -> None:
+    x, y = np.array([-3.0, -1.0, 0.5, 0.75, 4.0, 9.0]), np.array([9.0, 7.5, 7.0, 1.0])
+    image = np.random.default_rng(0).standard_normal((1, 2, 4, 6))
+    rng = np.random.default_rng(1)
+    grid = np.stack([rng.uniform(-4, 10, (1, 5, 7)), rng.uniform(0, 10, (1, 5, 7))], -1)
+    expected = gridsample.grid_sample(image, grid, coords=(x, y))
+    chunked = da.from_array(image, chunks=(1, 1, 2, 3))
+    points = da.from_array(grid, chunks=(1, 2, 4, 2))
+    for array, bounds in ((grid, None), (points, ([-4, 0], [10, 10]))):
+        lazy = gridsample.dask.grid_sample(chunked, array, coords=(x, y), bounds=bounds)
+        np.testing.assert_allclose(lazy.compute(), expected, rtol=0, atol=1e-13)
+        summed = gridsample.dask.splat(
+            expected, array, (4, 6), coords=(x, y), bounds=bounds, chunks=3
+        )
+        np.testing.assert_allclose(
+            summed.compute(),
+            gridsample.splat(expected, grid, (4, 6), coords=(x, y)),
+            rtol=0,
+            atol=1e-12,
+        )

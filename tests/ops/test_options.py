@@ -514,7 +514,7 @@ IMAGE, GRID = np.ones((1, 2, 5, 7)), np.zeros((1, 4, 2))
     ("changes", "error", "words"),
     [
         ({"coords": "pixels"}, ValueError, ["coords 'pixels'", "did you mean 'pixel'"]),
-        ({"coords": ["pixel"]}, TypeError, ["coords", "['pixel']"]),
+        ({"coords": {"x": 1}}, TypeError, ["coords", "{'x': 1}"]),
         ({"coords": "displacement"}, ValueError, ["displacement", "2, got 1: (4,)"]),
         ({"extrapolate": "no"}, ValueError, ["extrapolate", "'no'", "'edges', 'centers'"]),
         ({"extrapolate": []}, TypeError, ["extrapolate", "[]"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,8 +40,10 @@ from gridsample.dask.sampling import (
 )
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
+from gridsample.definitions.knots import Axes, Coords
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.shapes import Shape
+from gridsample.fields import to_pixel
 
 
 def grid_sample(
@@ -50,7 +53,7 @@ def grid_sample(
     padding_mode: Any = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
     fill_value: Any = 0,
     extrapolate: bool | str = True,
     prefilter: bool = True,
@@ -143,7 +146,7 @@ def grid_sample(
 def at_grid(
     image: Any,
     grid: Any,
-    coords: str,
+    coords: Coords,
     bounds: Any,
     chunks: Any,
     size: Sequence[int] | None = None,
@@ -171,6 +174,13 @@ def at_grid(
     sampling = sampling_of(
         image.shape, out, coords=coords, real=real_type(image.dtype, dtype), **keywords
     )
+    if isinstance(sampling.options.coords, Axes):
+        if points is not None:
+            raise ValueError("coords of axes need a grid, got a Points")
+        grid, bounds = as_pixels(grid, bounds, sampling)
+        return at_grid(
+            image, grid, "pixel", bounds, chunks, None, weights, preparation, real, **keywords
+        )
     channel_axis = -1 if sampling.options.channels_last() else 1
     layout = ChunkLayout.of(image, channel_axis)
     if isinstance(grid, da.Array):
@@ -206,6 +216,23 @@ def at_grid(
     )
     dry_run(call, image, items, weight_array)
     return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array, stated)
+
+
+def as_pixels(grid: Any, bounds: Any, sampling: Sampling) -> tuple[Any, Any]:
+    """Convert a grid in units of axes, chunk by chunk, and its bounds, if there are any."""
+    options = sampling.options
+    convert = functools.partial(
+        to_pixel,
+        size=sampling.spatial,
+        align_corners=options.align_corners,
+        coords=options.coords,
+    )
+    if bounds is not None:
+        bounds = np.sort(convert(np.asarray(bounds, np.float64)), -2)  # some axes decrease
+    if not isinstance(grid, da.Array):
+        return convert(np.asarray(grid)), bounds
+    grid = grid.rechunk({grid.ndim - 1: -1})
+    return grid.map_blocks(convert, dtype=np.float64), bounds
 
 
 def check_points_size(size: Any) -> Shape:

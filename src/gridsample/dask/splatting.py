@@ -19,9 +19,10 @@ from gridsample.chunked.regions import (
     sampling_of,
 )
 from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, chunks_for
-from gridsample.dask.grids import bounds_function
+from gridsample.dask.grids import as_pixels, bounds_function
 from gridsample.dask.sampling import check_bounds
 from gridsample.definitions import axis
+from gridsample.definitions.knots import Axes, Coords
 from gridsample.definitions.methods import Mode, find_method
 from gridsample.definitions.shapes import Shape, check_size, check_values
 from gridsample.ops.splatting import splat as splat_in_memory
@@ -34,7 +35,7 @@ def splat(
     mode: Mode = "bilinear",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
     bounds: Any = None,
     chunks: Any = None,
     threads: int | None = 1,
@@ -78,6 +79,12 @@ def splat(
     real = real_type(chunked_values.dtype, dtype)
     options: dict[str, Any] = {"coords": coords, "threads": threads, "real": real}
     sampling = sampling_of((1, 1, *spatial), out, mode, "zeros", align_corners, **options)
+    if isinstance(sampling.options.coords, Axes):
+        grid, bounds = as_pixels(grid, bounds, sampling)
+        return splat(
+            values, grid, size, mode, align_corners, coords="pixel", bounds=bounds, chunks=chunks,
+            threads=threads,
+        )  # fmt: skip
     if any(find_method(name).prefilter > 1 for name in sampling.options.mode):
         raise ValueError(
             f"mode must have no prefilter in chunks, got {mode!r}; splat with prefilter=False in "

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.knots import Axes, axes_for
 from gridsample.definitions.links import about, unknown_name
 from gridsample.definitions.shapes import Shape
 
@@ -38,7 +39,7 @@ def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
 
 
 def map_factors(
-    spatial: Sequence[Any], out: Sequence[Any], coords: str, align_corners: bool
+    spatial: Sequence[Any], out: Sequence[Any], coords: str | Axes, align_corners: bool
 ) -> tuple[list[list[float]], list[float]]:
     """Return what converts affine maps of coordinates to maps of positions in pixels.
 
@@ -73,14 +74,33 @@ def map_factors(
 def find_coords(coords: Any) -> str:
     """Return the units of coordinates, or raise an error if the name is unknown."""
     if not isinstance(coords, str):
-        raise TypeError(f"coords must be one of {', '.join(map(repr, COORDS))}, got {coords!r}")
+        raise TypeError(
+            f"coords must be one of {', '.join(map(repr, COORDS))}, or have an entry for each axis "
+            f"of the image, x first; got {coords!r}"
+        )
     if coords not in COORDS:
         raise unknown_name("coords", coords, COORDS)
     return coords
 
 
-def check_coords(coords: Any, rank: int, out: Shape) -> str:
-    """Return the units of coordinates, or raise an error if they do not match the grid's shape."""
+def find_units(coords: Any) -> str | Axes:
+    """Return the units of coordinates for images of any shape: a name, or a record of axes."""
+    if isinstance(coords, (tuple, list)):
+        return Axes(*coords)
+    return coords if isinstance(coords, Axes) else find_coords(coords)
+
+
+def check_coords(coords: Any, spatial: Shape, out: Shape) -> str | Axes:
+    """Return the units of coordinates, or raise an error if they do not match the shapes.
+
+    Args:
+        coords: a name, `Axes`, or a tuple or list of their entries.
+        spatial: the image's spatial shape.
+        out: the grid's, between its first and its last axis.
+    """
+    if isinstance(coords, (Axes, tuple, list)):
+        return axes_for(coords, spatial)
+    rank = len(spatial)
     if find_coords(coords) == "displacement" and len(out) != rank:
         raise ValueError(
             "coords 'displacement' is relative to each output point's position, so the grid must "
@@ -90,7 +110,7 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
     return str(coords)
 
 
-def find_end(extrapolate: Any, coords: str, align_corners: bool) -> str | None:
+def find_end(extrapolate: Any, coords: str | Axes, align_corners: bool) -> str | None:
     """Return the name of the place where an image ends; None if it is extrapolated.
 
     False means the outer edges if these are the coordinates -1 and 1, otherwise the centres.

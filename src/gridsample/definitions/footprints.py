@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.knots import Axes, Knots
+
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
@@ -151,8 +153,16 @@ def deepest(spatial: Sequence[int]) -> int:
     return math.ceil(math.log2(max(spatial)))
 
 
-def pixels_per_unit(spatial: Sequence[int], coords: str, align_corners: bool) -> tuple[float, ...]:
+def pixels_per_unit(
+    spatial: Sequence[int], coords: str | Axes, align_corners: bool
+) -> tuple[float, ...]:
     """The number of pixels in one unit of the coordinates along each axis, x first."""
+    if isinstance(coords, Axes):  # in the mean
+        normal = pixels_per_unit(spatial, "normalized", align_corners)
+        return tuple(
+            entry.scale if isinstance(entry, Knots) else unit if entry == "normalized" else 1.0
+            for entry, unit in zip(coords.entries, normal, strict=True)
+        )
     if coords != "normalized":
         return (1.0,) * len(spatial)
     return tuple((n - align_corners) / 2 for n in reversed(spatial))

@@ -25,11 +25,18 @@ from gridsample.definitions.dtypes import (
     type_name,
 )
 from gridsample.definitions.footprints import Footprint, as_footprint, check_footprint
+from gridsample.definitions.knots import Axes, Knots
 from gridsample.definitions.labels import check_label_fill, check_labels, has_labels
 from gridsample.definitions.methods import Method, find_method, per_axis
 from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.definitions.request import Request, changed, is_default_fill
-from gridsample.definitions.shapes import Shape, channels_last, check_shapes, is_image
+from gridsample.definitions.shapes import (
+    Shape,
+    axis_name,
+    channels_last,
+    check_shapes,
+    is_image,
+)
 from gridsample.definitions.zooming import Zoom
 
 # The largest number of images of a dtype, if it is not that of float32.
@@ -46,7 +53,7 @@ class Options(NamedTuple):
         mode: the methods, or their names.
         padding_mode: the names of the boundaries.
         align_corners: whether -1 and 1 are the centres of the corner pixels.
-        coords: the units of coordinates.
+        coords: the units of coordinates: a name, or `Axes`.
         fill_value: the value outside: () for 0, or a tuple with one number or one per channel.
         extrapolate: True if a position outside the image has taps; otherwise where the image ends,
             beyond which the fill value is: a name in `MARGINS`.
@@ -65,7 +72,7 @@ class Options(NamedTuple):
     mode: tuple[str | Method, ...]
     padding_mode: tuple[str, ...]
     align_corners: bool = False
-    coords: str = "normalized"
+    coords: str | Axes = "normalized"
     fill_value: tuple[Any, ...] = ()
     extrapolate: bool | str = True
     prefilter: bool = False
@@ -178,7 +185,9 @@ def checked(request: Request, image: Shape, grid: Shape) -> Options:
     splines = [find_method(name).prefilter for name in mode]
     prefilter = check_flag(request.prefilter, "prefilter")
     aligned = check_flag(request.align_corners, "align_corners")
-    coords = check_coords(request.coords, rank, grid[1:-1])
+    spatial = image[1:-1] if last else image[2:]
+    coords = check_coords(request.coords, spatial, grid[1:-1])
+    check_axes(coords, mode, footprint)
     footprint = check_footprint(footprint, rank, grid)
     if footprint is not None and request.level is not None:
         footprint = changed(footprint, level=request.level)
@@ -196,6 +205,25 @@ def checked(request: Request, image: Shape, grid: Shape) -> Options:
         block=request.block,
         wide=request.wide,
     )
+
+
+def check_axes(coords: str | Axes, mode: Sequence[str | Method], footprint: Any) -> None:
+    """Raise an error if axes with coordinates of their own do not go with other options."""
+    if not isinstance(coords, Axes):
+        return
+    if footprint is not None:
+        raise ValueError(
+            "antialias=True does not accept the coordinates of axes in coords; convert the grid by "
+            "gridsample.fields.to_pixel, and pass coords='pixel'"
+        )
+    for number, (entry, name) in enumerate(zip(coords.entries, mode, strict=True)):
+        method = find_method(name)
+        if method.taps > 2 and isinstance(entry, Knots) and not entry.is_even:
+            raise ValueError(
+                f"mode {method.name!r} reads {method.taps} pixels along {axis_name(number)}, with "
+                "weights for equal distances, but coords there are not equidistant; accepted: "
+                "methods that read one pixel or two, such as 'linear' and 'nearest'"
+            )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -219,7 +247,8 @@ def plan_of(
     odd = [name for name in options.padding_mode if BOUNDARIES[name].odd]
     summed = not check_labels(methods, dtype, dtype.kind in "biu", odd)
     is_double = grid_type.name == "float64" or (dtype.name in WIDE_TYPES and summed)
-    is_double = is_double or options.wide
+    # Single precision would lose the fraction of an interval far along an axis.
+    is_double = is_double or options.wide or isinstance(options.coords, Axes)
     end = options.extrapolate
     return Plan(
         methods=methods,

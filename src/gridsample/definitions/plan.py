@@ -16,6 +16,7 @@ import numpy as np
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.footprints import Footprint
+from gridsample.definitions.knots import Axes
 from gridsample.definitions.methods import Method
 from gridsample.definitions.shapes import Shape
 
@@ -47,11 +48,11 @@ class Plan:
         out: the grid's shape between its first and last axes.
         dtype: the dtype of the image and of the output, in native byte order.
         real: the dtype in which positions, weights and sums are computed.
-        coords: the units of coordinates, one of COORDS.  A "pixel" coordinate is a position
-            already.  A "displacement" is added to the index of the output point along the same
-            axis, if `out` has such an axis, so output pixel (.., z, y, x) with displacement 0 is at
-            position x, y, z.  Both have the slope 1, and align_corners only determines the meaning
-            of "reflection".
+        coords: the units of coordinates, one of COORDS, or `Axes`.  A "pixel" coordinate is a
+            position already.  A "displacement" is added to the index of the output point along the
+            same axis, if `out` has such an axis, so output pixel (.., z, y, x) with displacement 0
+            is at position x, y, z.  Both have the slope 1, and align_corners only determines the
+            meaning of "reflection".
         margin: how far the image extends beyond its outermost pixel centres, in pixels, if a
             position outside gives the fill value regardless of its taps; None if every position
             has taps.
@@ -69,7 +70,7 @@ class Plan:
     out: Shape
     dtype: np.dtype[Any]
     real: np.dtype[Any]
-    coords: str = "normalized"
+    coords: str | Axes = "normalized"
     margin: float | None = None
     footprint: Footprint | None = None
     block: OutputBlock | None = None

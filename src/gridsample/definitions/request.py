@@ -41,7 +41,7 @@ class Request(NamedTuple):
     mode: Mode = "bilinear"
     padding_mode: Mode = "zeros"
     align_corners: bool = False
-    coords: str = "normalized"
+    coords: Any = "normalized"
     fill_value: Any = 0
     extrapolate: bool | str = True
     prefilter: bool = True

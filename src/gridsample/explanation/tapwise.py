@@ -20,6 +20,7 @@ from gridsample.definitions import axis
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.checks import as_array, check_constant
 from gridsample.definitions.footprints import MAX_SAMPLES
+from gridsample.definitions.knots import require_name
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Method, Mode
 from gridsample.definitions.options import checked, plan_of
@@ -173,10 +174,10 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
     method, name, aligned = plan.methods[a], plan.boundaries[a], plan.align_corners
     boundary, size, edge = BOUNDARIES[name].code, plan.spatial[::-1][a], plan.edges[a]
     last, reach = size - 1.0, method.taps + 1
-    position = coordinate
-    if plan.coords == "normalized":
+    position, coords = coordinate, require_name(plan.coords, "explain")
+    if coords == "normalized":
         position = float(axis.position(coordinate, last, aligned))
-    elif plan.coords == "displacement":
+    elif coords == "displacement":
         position = coordinate + index
     start = AxisSteps(
         axis_name(a),
@@ -186,7 +187,7 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
         aligned,
         coordinate,
         (position,),
-        coords=plan.coords,
+        coords=coords,
         index=index,
     )
     if plan.margin is not None and not math.isnan(position):

@@ -11,6 +11,7 @@ from gridsample.backends import Backend, overridable
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import COORDS
+from gridsample.definitions.knots import Coords
 from gridsample.definitions.shapes import MAX_RANK
 from gridsample.fields.arrays import (
     Array,
@@ -30,7 +31,6 @@ from gridsample.fields.rectilinear import as_axis, check_axes, positions_along
 AxisMaps = list[tuple[Any, Any]]
 
 # Units of all axes by name, or an entry for each axis: a name, or the coordinates of its pixels.
-Coords = str | Sequence[Any]
 
 CONVENTIONS = ("opencv", "skimage", "scipy", "pixel")
 

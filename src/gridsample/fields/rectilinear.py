@@ -1,12 +1,6 @@
-"""Axes with coordinates of their own, such as the pressures of a table, at any distances.
+"""The positions of coordinates on axes that have their own, for arrays of every library.
 
-The position of a coordinate x is the number of the interval of the axis that holds it, and the
-fraction of that interval:
-
-    p = i + (x - a[i]) / (a[i + 1] - a[i])        a[i] <= x < a[i + 1] on an increasing axis
-
-At a coordinate of the axis, the fraction is exactly 0.  The first and the last interval continue
-beyond the ends.
+`gridsample.definitions.knots` defines them.  Here, axes may be arrays that are traced or learned.
 """
 
 from __future__ import annotations
@@ -18,29 +12,31 @@ import numpy as np
 
 from gridsample.backends import Backend, backend_of
 from gridsample.definitions.coords import COORDS
-from gridsample.definitions.links import unknown_name
+from gridsample.definitions.knots import (
+    Axes,
+    Knots,
+    check_count,
+    check_length,
+    check_order,
+    check_unit,
+)
 from gridsample.definitions.shapes import axis_name, axis_names
 from gridsample.fields.arrays import Array, as_wide_arrays
 
-# The units that an axis without coordinates of its own may have.
-UNITS = ("normalized", "pixel")
-
 
 def check_axes(coords: Any, rank: int) -> tuple[Any, ...]:
-    """Return an entry for each axis, a name or an array, or raise an error if there are others."""
+    """Return an entry for each axis, a name or coordinates, or raise an error for others."""
+    if isinstance(coords, Axes):
+        coords = coords.entries
     if not isinstance(coords, (tuple, list)):
         raise TypeError(
             f"coords must be one of {', '.join(map(repr, COORDS))}, or a tuple with the "
             f"coordinates of each axis ({axis_names(rank)}), got a {type(coords).__name__}"
         )
-    if len(coords) != rank:
-        raise ValueError(
-            f"coords needs one entry per axis of the image: {rank} ({axis_names(rank)}), got "
-            f"{len(coords)}"
-        )
+    check_count(coords, rank)
     for entry in coords:
-        if isinstance(entry, str) and entry not in UNITS:
-            raise unknown_name("coords", entry, UNITS, "is not accepted for a single axis")
+        if isinstance(entry, str):
+            check_unit(entry)
     return tuple(coords)
 
 
@@ -55,6 +51,8 @@ def as_axis(backend: Backend, values: Any, number: int, size: Any, like: Array) 
         like: the points, on whose device the coordinates are needed.
     """
     name = f"coords along {axis_name(number)}"
+    if isinstance(values, Knots):
+        values = values.coordinates
     source = backend_of(**{name: values})
     if source is not backend and not source.is_host:
         raise TypeError(
@@ -62,18 +60,12 @@ def as_axis(backend: Backend, values: Any, number: int, size: Any, like: Array) 
         )
     _, (array,) = as_wide_arrays(**{name: values})
     axis = backend.astype(backend.asarray(array, like), backend.type("float64"))
-    shape = backend.shape(axis)
-    if len(shape) != 1 or shape[0] < 2:
-        raise ValueError(f"{name} must be 1-D with two entries or more, got shape {shape}")
-    if size is not None and shape[0] != size:
-        raise ValueError(f"{name} has {shape[0]} entries, but the image has {size} pixels there")
+    check_length(backend.shape(axis), name, size)
     # Arrays are known, even where a program that converts them is being traced.
     dtype = backend.type_name(axis.dtype)
     numbers = array.astype(dtype) if source.is_host else known_numbers(backend, axis)
-    if numbers is not None and not is_monotonic(numbers):
-        raise ValueError(
-            f"{name} must be finite and increase or decrease throughout{first_fault(numbers)}"
-        )
+    if numbers is not None:
+        check_order(numbers, name)
     return axis
 
 
@@ -86,23 +78,8 @@ def known_numbers(backend: Backend, array: Array) -> Any:
     return numbers
 
 
-def is_monotonic(values: Any) -> bool:
-    """Whether numbers are finite, and increase or decrease throughout."""
-    steps = np.diff(values)
-    return bool(np.isfinite(values).all() and ((steps > 0).all() or (steps < 0).all()))
-
-
-def first_fault(values: Any) -> str:
-    """Say which entry of an axis is the first that is not as it must be."""
-    rises = values[1] > values[0]
-    follows = np.diff(values) > 0 if rises else np.diff(values) < 0
-    valid = np.isfinite(values) & np.concatenate([[True], follows])
-    k = int(np.argmin(valid))
-    return f"; entry {k} is {values[k]}" + (f", after {values[k - 1]}" if k else "")
-
-
 def positions_along(backend: Backend, axis: Array, points: Array) -> Array:
-    """Return where points are among the coordinates of an axis, in pixels; see this module."""
+    """Return where points are among the coordinates of an axis, in pixels."""
     xp, shape = backend.xp, backend.shape(points)
     sign = xp.where(axis[-1] > axis[0], 1.0, -1.0)
     sought = xp.reshape(points * sign, (-1,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, operation
+from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.request import Request
@@ -25,7 +26,7 @@ def grid_gradient(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
     fill_value: Any = 0,
     extrapolate: bool | str = True,
     prefilter: bool = True,
@@ -82,7 +83,7 @@ def grid_hessian(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
     fill_value: Any = 0,
     extrapolate: bool | str = True,
     prefilter: bool = True,

@@ -8,7 +8,8 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.footprints import Neighbours, measure
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.checks import check_flag
-from gridsample.definitions.coords import check_coords
+from gridsample.definitions.coords import check_coords, find_coords
+from gridsample.definitions.knots import Axes
 from gridsample.definitions.shapes import Shape, check_size
 from gridsample.ops.arrays import Array, as_grid
 
@@ -72,7 +73,7 @@ def footprint(
     points = as_grid(backend, array, coords)
     shape = backend.shape(points)
     spatial = check_size(size, shape)
-    check_coords(coords, len(spatial), shape[1:-1])
+    check_coords(find_coords(coords), spatial, shape[1:-1])
     parameters = definitions.as_footprint(True, max_samples)
     assert parameters is not None
     definitions.check_footprint(parameters, len(spatial), shape)
@@ -83,7 +84,7 @@ def footprint(
 
 
 def measured(
-    backend: Backend, grid: Array, spatial: Shape, units: tuple[str, bool], max_samples: int
+    backend: Backend, grid: Array, spatial: Shape, units: tuple[str | Axes, bool], max_samples: int
 ) -> Footprints:
     """Compute the footprints of checked points; ``units`` are the units of coordinates."""
     if backend.type_name(grid.dtype, "grid") in ("float16", "bfloat16"):

@@ -10,6 +10,7 @@ from gridsample.backends.base import Gradients, Needed, prepared_call
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import check_grid_gradient
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
+from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
@@ -82,7 +83,7 @@ def grid_sample(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
     fill_value: Any = 0,
     extrapolate: bool | str = True,
     prefilter: bool = True,
@@ -108,6 +109,9 @@ def grid_sample(
         x                            coords="pixel"
         x + i                        coords="displacement", at the output's index i along the axis
 
+    or, if the pixels along the axis have coordinates a[0], a[1], ... of their own, as those of
+    tables do, i + (x - a[i]) / (a[i + 1] - a[i]), where x is between the two.
+
     The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.  Those
     of tensors have derivatives of any order, except by the fill value.  `gridsample.help()` lists
     the options and values that have a page, and `gridsample.help("missing")` prints one.
@@ -132,8 +136,13 @@ def grid_sample(
             "antimirror" or "dst1", which mirror and change the sign; or a tuple with one per axis.
         align_corners: the meaning of -1 and 1, see above.
         coords: the units of coordinates: "normalized", from -1 to 1; "pixel", pixels from the
-            centre of the first pixel; or "displacement", pixels from the output's own position, for
-            which ``out`` has as many axes as the image.
+            centre of the first pixel; "displacement", pixels from the output's own position, for
+            which ``out`` has as many axes as the image; or a tuple with an entry for each axis, in
+            x, y, z order: the coordinates of its pixels, a 1-D array that increases or decreases
+            at any distances, or "normalized" or "pixel".  `Axes` checks such entries once for many
+            calls.  Positions are then computed in float64, and outside the image continue the first
+            and the last interval.  Where distances are not equal, methods read one pixel or two
+            along the axis.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
             channel; complex only for a complex image.  In integer images, it is rounded and
             saturates, as results do, and NaN is 0.
@@ -194,6 +203,9 @@ def grid_sample(
         >>> image[0, 0, 0, 0] = np.nan
         >>> gridsample.grid_sample(image, grid, missing="ignore")  # the mean of 10, 20 and 30
         array([[[[20., nan, 15.]]]])
+        >>> pressure, table = np.array([1000.0, 850.0, 500.0]), np.array([[[15.0, 5.0, -20.0]]])
+        >>> gridsample.grid_sample(table, np.array([[[700.0]]]), coords=(pressure,))
+        array([[[-5.71428571]]])
         >>> tissue = np.array([[[[3, 3], [3, 9]]]])
         >>> gridsample.grid_sample(tissue, np.array([[[0.6, 0.6]]]), "label", coords="pixel")
         array([[[3]]])
@@ -228,7 +240,7 @@ def grid_sample_vjp(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
     fill_value: Any = 0,
     extrapolate: bool | str = True,
     prefilter: bool = True,

@@ -10,6 +10,7 @@ from gridsample.definitions.boundaries import without_missing
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
+from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
@@ -59,7 +60,7 @@ def splat(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
@@ -145,7 +146,7 @@ def splat_count(
     padding_mode: Mode = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: Coords = "normalized",
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,

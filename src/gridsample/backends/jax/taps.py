@@ -20,6 +20,7 @@ import numpy as np
 
 from gridsample.definitions.axis import ZEROS, bound
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.knots import require_name
 from gridsample.definitions.options import fill_array
 from gridsample.definitions.plan import Plan
 
@@ -151,7 +152,7 @@ class Points(NamedTuple):
 def axes_of(call: Call) -> list[Axis]:
     """Describe all axes of a call, x first."""
     plan = call.plan
-    normalized = plan.coords == "normalized"
+    normalized = require_name(plan.coords, "XLA without this library's kernels") == "normalized"
     return [
         Axis(
             size, method.derivative(order), method.first, method.rounding, BOUNDARIES[name].code,

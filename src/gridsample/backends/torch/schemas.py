@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gridsample.definitions.footprints import Footprint
+from gridsample.definitions.knots import PREFIX, Axes
 from gridsample.definitions.methods import METHODS, Method, find_method
 from gridsample.definitions.options import Options, Resizing
 from gridsample.definitions.zooming import Zoom
@@ -43,6 +44,12 @@ def method_of(text: str) -> Method | Zoom:
     return find_method(text, resizing=True)
 
 
+@functools.lru_cache(maxsize=64)
+def coords_of(text: str) -> str | Axes:
+    """Find the units of coordinates of a name, or of `Axes.text`."""
+    return Axes.of_text(text) if text.startswith(PREFIX) else text
+
+
 # Sampling -----------------------------------------------------------------------------------------
 
 
@@ -61,7 +68,7 @@ def flat_options(options: Options) -> tuple[Any, ...]:
         list(options.padding_mode),
         options.align_corners,
         list(options.order),
-        options.coords,
+        options.coords if isinstance(options.coords, str) else options.coords.text,
         options.extrapolate if isinstance(options.extrapolate, str) else None,
         list(options.fill_value),
         options.threads,
@@ -92,7 +99,7 @@ def options_of(
         mode=tuple(methods),
         padding_mode=tuple(padding_mode),
         align_corners=align_corners,
-        coords=coords,
+        coords=coords_of(coords),
         fill_value=tuple(fill),
         extrapolate=end or True,
         threads=threads,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gridsample.definitions.axis import ZEROS
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.knots import require_name
 from gridsample.definitions.plan import Plan
 
 # The units of coordinates: from edge to edge or centre to centre of the corner pixels; or pixels.
@@ -64,6 +65,7 @@ ALONE = Choices(
 def describe(plan: Plan, a: int, order: int) -> Choices:
     """Describe axis ``a`` of a plan (x first) for an order of derivative along it."""
     method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
+    named = require_name(plan.coords, "a GPU")
     units = TO_CENTRES if plan.align_corners else TO_EDGES
     return Choices(
         taps=method.taps,
@@ -75,7 +77,7 @@ def describe(plan: Plan, a: int, order: int) -> Choices:
         edged=plan.edges[a],
         odd=int(boundary.odd),
         folds=int(plan.folds[a]),
-        coords=units if plan.coords == "normalized" else IN_PIXELS,
+        coords=units if named == "normalized" else IN_PIXELS,
         bounded=NEVER if plan.margin is None else TO_EDGES if plan.margin else TO_CENTRES,
         backed=int(boundary.filled and plan.sums_to_one),
     )

@@ -16,6 +16,7 @@ import numpy as np
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.coords import map_factors
 from gridsample.definitions.footprints import pixels_per_unit
+from gridsample.definitions.knots import Axes
 from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import BATCH, Launch, entry
@@ -50,7 +51,7 @@ from gridsample.kernels.sampling.levels import (
     plan_at,
     scratch_of,
 )
-from gridsample.kernels.sampling.programs.axes import rules_of
+from gridsample.kernels.sampling.programs.axes import have_knots, rules_of
 from gridsample.kernels.sampling.programs.counting import TapRule
 from gridsample.kernels.sampling.programs.loads import MAX_WORD
 from gridsample.kernels.sampling.programs.operation import Needs, Operation, Orders
@@ -74,6 +75,7 @@ from gridsample.kernels.sampling.programs.sampler import (
 from gridsample.kernels.sampling.programs.sweep import arrays_of, body_of
 from gridsample.kernels.sampling.programs.tap_lists import block_of, list_bytes
 from gridsample.kernels.sampling.programs.ways import Copies, way_for
+from gridsample.kernels.sampling.searching import knot_settings
 from gridsample.kernels.sampling.settings import settings_of
 from gridsample.kernels.vector import Function, Program, compile, kind_of
 
@@ -95,7 +97,8 @@ def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     name, real = description.operation.name.replace(" ", "_"), description.real
     function = Function(name, description.points.lanes, real)
-    settings = settings_of(len(description.axes), description.footprints)
+    rules = description.axes
+    settings = settings_of(len(rules), description.footprints, have_knots(rules))
     with entry(function, arrays_of(description), settings) as (task, call):
         body_of(description)(function, description, call).write(task)
     return compile(function, reduces_strength=description.pixels.in_lanes)
@@ -364,7 +367,7 @@ class Preparation:
     def launch(self) -> Launch:
         """Prepare the launch."""
         description, ranges = self.describe(), self.ranges()
-        record = settings_of(len(self.rules), description.footprints)
+        record = settings_of(len(self.rules), description.footprints, have_knots(self.rules))
         row = record.pack(**self.settings(), ranges=ranges)
         program, scratch = program_for(description), self.scratch(description)
         # Of the tasks of a block, all but one may have nothing to do.
@@ -438,6 +441,7 @@ class Preparation:
             "sums_planes": sums.starts if sums else 0,
             **self.output_axes,
             **({} if self.level is None else footprint_settings(self.whole, self.level)),
+            **(knot_settings(plan.coords.entries) if isinstance(plan.coords, Axes) else {}),
         }
 
     def starts_of_weights(self) -> Array | int:

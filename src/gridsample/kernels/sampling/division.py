@@ -80,7 +80,7 @@ def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
     max_bytes = max(LINE_BYTES, channels * size)  # a pixel of many channels has several lines
     units = pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     return [
-        unit * min(abs(stride) * size, max_bytes) * runs / (LINE_BYTES * LINES)
+        abs(unit) * min(abs(stride) * size, max_bytes) * runs / (LINE_BYTES * LINES)
         for unit, stride in zip(units, source.strides, strict=True)
     ]
 

@@ -20,8 +20,8 @@ Call = SimpleNamespace
 
 
 @functools.cache
-def settings_of(rank: int, footprints: bool = False) -> Record:
-    """Return the layout of the settings for images of a rank, and for footprints.
+def settings_of(rank: int, footprints: bool = False, knots: bool = False) -> Record:
+    """Return the layout of the settings for images of a rank, footprints, and axes with knots.
 
     Distances count elements.  Planes are given by the places of their first elements.
     """
@@ -68,5 +68,15 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
             "level": "int64",
             "attached": "int64",  # whether the gradient of the grid includes that of sides
             "tie": "float64",  # the difference per sample within which the weights of labels tie
+        }
+    if knots:  # see `gridsample.kernels.sampling.searching`
+        fields |= {
+            "knots": ("*float64", rank),
+            "buckets": ("*int32", rank),
+            "knots_low": ("float64", rank),
+            "knots_scale": ("float64", rank),
+            "knots_sign": ("float64", rank),
+            "last_bucket": ("int64", rank),
+            "search_steps": ("int64", rank),
         }
     return Record(**fields)

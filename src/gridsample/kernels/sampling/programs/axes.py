@@ -13,13 +13,17 @@ from typing import Any, NamedTuple
 
 from gridsample.definitions import axis as formulas
 from gridsample.definitions.boundaries import BOUNDARIES, Boundary
+from gridsample.definitions.knots import Axes, Knots
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import Plan
+from gridsample.kernels.sampling.programs.searches import KnotsInMemory, search
 from gridsample.kernels.vector import Function, Value
 
 # The units of coordinates: -1 and 1 are the outer edges, or the centres, of the corner pixels;
-# pixels; pixels from the output's own position.
+# pixels; pixels from the output's own position; those of the axis's own coordinates, which are
+# equidistant, or not.
 EDGES, CENTRES, PIXELS, DISPLACEMENT = "edges", "centres", "pixel", "displacement"
+EVEN, UNEVEN = "even", "uneven"
 # How many pixels there are along an axis: one; fewer than the method has taps; as many, or more.
 SINGLE, SHORT, LONG = "single", "short", "long"
 
@@ -53,6 +57,16 @@ class AxisRule(NamedTuple):
     fill_is_exact: bool
     fill_is_constant: bool
     length: str
+
+    @property
+    def has_knots(self) -> bool:
+        """Whether the pixels along the axis have coordinates of their own."""
+        return self.units in (EVEN, UNEVEN)
+
+    @property
+    def slope_varies(self) -> bool:
+        """Whether d position / d coordinate depends on the point."""
+        return self.folds or self.units == UNEVEN
 
     @property
     def single(self) -> bool:
@@ -106,7 +120,6 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
 
     ``filled`` says whether dropped taps have a fill value other than 0.
     """
-    aligned = CENTRES if plan.align_corners else EDGES
     return tuple(
         AxisRule(
             method=plan.methods[a],
@@ -114,7 +127,7 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
             boundary=BOUNDARIES[plan.boundaries[a]],
             edge=plan.edges[a],
             folds=plan.folds[a],
-            units=aligned if plan.coords == "normalized" else plan.coords,
+            units=units_along(plan, a),
             margin=plan.margin,
             fill_is_exact=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
             fill_is_constant=plan.sums_to_one or not plan.filled,
@@ -122,6 +135,21 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
         )
         for a in range(len(plan.spatial))
     )
+
+
+def units_along(plan: Plan, a: int) -> str:
+    """Return the units of coordinates along an axis."""
+    own = plan.coords.entries[a] if isinstance(plan.coords, Axes) else plan.coords
+    if isinstance(own, Knots):
+        return EVEN if own.is_even else UNEVEN
+    if own == "normalized":
+        return CENTRES if plan.align_corners else EDGES
+    return own
+
+
+def have_knots(rules: Rules) -> bool:
+    """Whether some axis has coordinates of its own."""
+    return any(rule.has_knots for rule in rules)
 
 
 def length_of(pixels: int, taps: int) -> str:
@@ -210,6 +238,7 @@ class Axis:
         rule: what it is compiled for.
         offset_kind: the kind of offsets.
         size, stride, last, pixel_weight_stride: see `AxisPixels`.
+        knots: the coordinates of the axis's pixels, if they have their own.
         unit_stride: whether the stride is known to be 1.
         merges: whether all taps are one, as they have the same pixel, and none counts if dropped
             (``counts_dropped``).
@@ -223,13 +252,14 @@ class Axis:
         rule: AxisRule,
         pixels: AxisPixels,
         *,
+        knots: KnotsInMemory | None = None,
         unit_stride: bool,
         skips_missed: bool,
         counts_dropped: bool,
     ) -> None:
         self.function, self.rule, self.offset_kind = function, rule, pixels.size.kind
         self.size, self.stride, self.last, self.pixel_weight_stride = pixels
-        self.unit_stride = unit_stride
+        self.knots, self.unit_stride = knots, unit_stride
         drops = rule.may_drop and counts_dropped
         self.merges = rule.single and not (drops or rule.method.votes)
         skips = skips_missed and rule.drops and rule.fill_is_constant
@@ -242,7 +272,7 @@ class Axis:
         rule, last = self.rule, self.last
         # Here, products and sums may be fused, which PyTorch does as well: at a pixel's centre,
         # rounding decides which neighbour is the next.  In `exactly`, they are not.
-        position = self.unnormalize(coordinate)
+        position, per_unit = self.unnormalize(coordinate)
         with self.function.exactly():
             code = rule.boundary.code
             valid = formulas.known(position, code if rule.margin is None else formulas.ZEROS)
@@ -258,7 +288,7 @@ class Axis:
                 position, sign = self.fold_if_outside(position)
             else:
                 position, sign = self.folded(position)
-        return AxisPosition(position, valid, outside, self.pixels_per_unit() * sign)
+        return AxisPosition(position, valid, outside, per_unit * sign)
 
     def fold_if_outside(self, position: Value) -> tuple[Value, Value]:
         """Fold or confine positions, unless all of a group are inside, where that changes no bit.
@@ -288,18 +318,25 @@ class Axis:
             return formulas.fold(position, *bounds)
         return formulas.confine(position, *bounds), 1.0
 
-    def unnormalize(self, coordinate: Value) -> Value:
-        """Convert coordinates to positions that may be anywhere."""
-        if self.rule.units in (PIXELS, DISPLACEMENT):
-            return coordinate
-        position: Value = formulas.position(coordinate, self.last, self.rule.units == CENTRES)
-        return position
+    def unnormalize(self, coordinate: Value) -> tuple[Value, Any]:
+        """Return positions that may be anywhere, and their derivatives, before any fold."""
+        if self.knots is not None and self.rule.units == UNEVEN:
+            return search(self.knots, coordinate)
+        position, per_unit = coordinate, self.pixels_per_unit()
+        if self.knots is not None:
+            position = (coordinate - self.knots.low.to(coordinate.kind)) * per_unit
+        elif self.rule.units not in (PIXELS, DISPLACEMENT):
+            position = formulas.position(coordinate, self.last, self.rule.units == CENTRES)
+        return position, per_unit
 
     def pixels_per_unit(self) -> Any:
-        """The derivative of the position with respect to the coordinate, before any fold."""
-        if self.rule.units in (PIXELS, DISPLACEMENT):
-            return self.function.constant(1.0, self.function.real, self.function.lanes)
-        return formulas.slope(self.last, self.rule.units == CENTRES)
+        """The derivative of the position with respect to the coordinate, if it does not vary."""
+        one = self.function.constant(1.0, self.function.real, self.function.lanes)
+        if self.knots is not None and self.rule.units == EVEN:
+            return one * self.knots.scale.to(one.kind)
+        if self.rule.units in (EDGES, CENTRES):
+            return formulas.slope(self.last, self.rule.units == CENTRES)
+        return one
 
     def outside(self, position: Value) -> Value | None:
         """Whether the result is the fill value, because no tap counts."""

@@ -24,7 +24,7 @@ from gridsample.kernels.sampling.programs.row_sums import (
     row_length,
 )
 from gridsample.kernels.sampling.programs.singles import SingleTaps
-from gridsample.kernels.sampling.programs.states import Offsets, value_of
+from gridsample.kernels.sampling.programs.states import Offsets, added, value_of
 from gridsample.kernels.sampling.programs.sums import (
     Orders,
     Registers,
@@ -32,7 +32,6 @@ from gridsample.kernels.sampling.programs.sums import (
     TapSums,
     TapTable,
     Weights,
-    added,
     both,
     with_dropped,
 )

@@ -124,7 +124,7 @@ class Points:
         line = self.coordinates(self.group(strip, part.column))[-1]
         steps = (line - line.shuffle([*range(1, lanes), lanes - 1])).abs().sum().to("float64")
         size: Value = self.call.sizes[-1].to("float64")
-        far: Value = steps * self.call.unit[-1] > size * (lanes / FAR)
+        far: Value = steps * self.call.unit[-1].abs() > size * (lanes / FAR)
         return far
 
     def block_length(self, item: Value, part: TaskRange) -> Value:

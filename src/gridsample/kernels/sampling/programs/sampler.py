@@ -30,6 +30,7 @@ from gridsample.kernels.sampling.programs.groups import Group
 from gridsample.kernels.sampling.programs.loads import NeighbourLayout, Strides
 from gridsample.kernels.sampling.programs.operation import Needs, Operation
 from gridsample.kernels.sampling.programs.points import PointSource, offset_kind
+from gridsample.kernels.sampling.programs.searches import KnotsInMemory
 from gridsample.kernels.sampling.programs.singles import SingleTaps
 from gridsample.kernels.sampling.programs.states import Offsets, State, further, value_of
 from gridsample.kernels.sampling.programs.sums import (
@@ -181,6 +182,7 @@ class Sampler:
                 function,
                 axis_rule,
                 pixels[a],
+                knots=KnotsInMemory.of(call, a) if axis_rule.has_knots else None,
                 unit_stride=a == 0 and known.x_contiguous and known.channels == 1,
                 skips_missed=skips,
                 counts_dropped=operation.counts or rule.filled,
@@ -225,7 +227,7 @@ class Sampler:
                 state = state._replace(weight_offset=Offsets(begin))
         if self.differentiates or any(rule.order for rule in self.description.axes):
             slopes = [
-                along.slope if axis.rule.folds else None
+                along.slope if axis.rule.slope_varies else None
                 for axis, along in zip(self.axes, located, strict=True)
             ]
             state = state._replace(slopes=tuple(slopes))
@@ -252,7 +254,7 @@ class Sampler:
         slopes, between = [*state.slopes], None
         for a, (axis, pair) in enumerate(zip(self.axes, pairs, strict=True)):
             if slopes and pair.sign is not None:
-                slopes[a] = axis.pixels_per_unit() * pair.sign
+                slopes[a] = located[a].slope * pair.sign
             state, between = self.moved(state, axis, pair.first), both(between, pair.between)
         distances = tuple(pair.distance for pair in pairs)
         return state._replace(along=distances, slopes=tuple(slopes), between=between)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import Counted, Counting, numbers_of_dropped
 from gridsample.kernels.sampling.programs.loads import read_each, read_numbers
-from gridsample.kernels.sampling.programs.states import Offsets, value_of
+from gridsample.kernels.sampling.programs.states import Offsets, added, value_of
 from gridsample.kernels.sampling.programs.sums import (
     WRITTEN_OUT,
     AxisTaps,
@@ -18,7 +18,6 @@ from gridsample.kernels.sampling.programs.sums import (
     Outer,
     Reader,
     TapSums,
-    added,
     both,
     scatter,
     sum_over_taps,

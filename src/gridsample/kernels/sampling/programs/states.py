@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gridsample.kernels.sampling.programs.sums import added
 from gridsample.kernels.sampling.settings import STRIP
 from gridsample.kernels.vector import Function, Pointer, Value, host
 
@@ -71,6 +70,11 @@ def further(offsets: Offsets | None, by: Value) -> Offsets:
 def value_of(offsets: Offsets | None) -> Value | None:
     """Return offsets as a value; None for 0."""
     return None if offsets is None else offsets.value
+
+
+def added(a: Value | None, b: Value) -> Value:
+    """Add two offsets, of which the first may be None for 0."""
+    return b if a is None else a + b
 
 
 class FirstTaps(NamedTuple):

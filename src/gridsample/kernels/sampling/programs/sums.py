@@ -302,8 +302,3 @@ def either(a: Value | None, b: Value | None) -> Value | None:
     if a is None or b is None:
         return b if a is None else a
     return a | b
-
-
-def added(a: Value | None, b: Value) -> Value:
-    """Add two offsets, of which the first may be None for 0."""
-    return b if a is None else a + b

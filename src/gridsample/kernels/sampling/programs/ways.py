@@ -21,12 +21,11 @@ from gridsample.kernels.sampling.programs.operation import Operation
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.rows import Rows
 from gridsample.kernels.sampling.programs.sampler import KnownPixels, Sampler
-from gridsample.kernels.sampling.programs.states import State, further
+from gridsample.kernels.sampling.programs.states import State, added, further
 from gridsample.kernels.sampling.programs.sums import (
     GroupTaps,
     Orders,
     TapSums,
-    added,
     either,
 )
 from gridsample.kernels.vector import Pointer, Value

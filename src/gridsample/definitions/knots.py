@@ -1,0 +1,238 @@
+"""Axes whose pixels have coordinates of their own: the pressures of a table, longitudes, times.
+
+The position of a coordinate x is the number of the interval of the axis that holds it, and the
+fraction of that interval:
+
+    p = i + (x - a[i]) / (a[i + 1] - a[i])        a[i] <= x < a[i + 1] on an increasing axis
+
+At a coordinate of the axis, the fraction is exactly 0.  The first and the last interval continue
+beyond the ends.  If the coordinates are equidistant, this is p = (x - a[0]) / step.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions.caches import cached_property
+from gridsample.definitions.checks import as_reals
+from gridsample.definitions.links import unknown_name
+from gridsample.definitions.shapes import MAX_RANK, axis_name, axis_names
+
+Array = np.ndarray[Any, Any]
+
+# The units that an axis without coordinates of its own may have.
+UNITS = ("normalized", "pixel")
+# The greatest deviation of equidistant coordinates: in units in the last place of the greatest
+# coordinate, as rounding leaves it, and in intervals.
+ROUNDING, DEVIATION = 4 * np.finfo(np.float64).eps, 2.0**-30
+
+
+class Axes:
+    """The coordinates of an image's pixels along each axis, as units of `coords`.
+
+    Coordinates are checked once, when the record is made; a tuple of arrays is checked in each
+    call.  Records are equal if their entries are, and do not depend on the arrays they were made
+    from.
+
+    Args:
+        entries: an entry for each axis of the image, x (the last axis) first: the coordinates of
+            its pixels, an array of two real numbers or more that increase or decrease throughout,
+            at any distances; or "normalized" or "pixel" for an axis that has none.
+
+    Raises:
+        TypeError: an entry is neither a name nor an array of real numbers, or needs a gradient.
+        ValueError: an entry is not 1-D, has less than two coordinates, or coordinates that are not
+            finite or do not increase or decrease throughout; or a name is unknown.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> axes = gridsample.Axes([0.0, 1.0, 10.0], [300.0, 200.0])
+        >>> table = np.array([[[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]]])
+        >>> point = np.array([[[5.5, 250.0]]])
+        >>> gridsample.grid_sample(table, point, padding_mode="border", coords=axes)
+        array([[[3.]]])
+    """
+
+    def __init__(self, *entries: Any) -> None:
+        if not 1 <= len(entries) <= MAX_RANK:
+            raise ValueError(f"Axes takes 1 to {MAX_RANK} entries, got {len(entries)}")
+        self.entries = tuple([as_entry(entry, k) for k, entry in enumerate(entries)])
+
+    @cached_property
+    def text(self) -> str:
+        """A description from which `of_text` makes an equal record."""
+        return "|".join([PREFIX, *map(entry_text, self.entries)])
+
+    @classmethod
+    def of_text(cls, text: str) -> Axes:
+        """Make the record of which this is the text."""
+        _, *parts = text.split("|")
+        self = cls.__new__(cls)
+        self.entries = tuple([entry_of_text(part) for part in parts])
+        return self
+
+    def __len__(self) -> int:
+        """The number of axes."""
+        return len(self.entries)
+
+    def __eq__(self, other: Any) -> bool:
+        """Whether another record has the same entries."""
+        return isinstance(other, Axes) and self.text == other.text
+
+    def __hash__(self) -> int:
+        """The hash of the text."""
+        return hash(self.text)
+
+    def __reduce__(self) -> Any:
+        """Pickle the text."""
+        return Axes.of_text, (self.text,)
+
+    def __repr__(self) -> str:
+        """The entries; of coordinates, the first, the last, and their number."""
+        return f"Axes({', '.join(map(repr, self.entries))})"
+
+
+# How the text of `Axes` begins.
+PREFIX = "axes"
+
+
+# Units of coordinates as callers give them: a name, or an entry for each axis.
+Coords = str | Axes | Sequence[Any]
+
+
+class Knots:
+    """The coordinates of the pixels of one axis.
+
+    Attributes:
+        coordinates: in float64, read-only.
+        size: the number of coordinates.
+        scale: pixels per unit of the coordinates, in the mean; negative if these decrease.
+    """
+
+    def __init__(self, coordinates: Array) -> None:
+        self.coordinates = coordinates
+        self.coordinates.flags.writeable = False
+        self.size = len(coordinates)
+        self.scale = (self.size - 1) / (float(coordinates[-1]) - float(coordinates[0]))
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether the coordinates are equidistant, but for rounding."""
+        a = self.coordinates
+        deviation = float(np.abs(a[0] + np.arange(self.size) / self.scale - a).max())
+        largest = max(abs(float(a[0])), abs(float(a[-1])))
+        return deviation <= min(ROUNDING * largest, DEVIATION / abs(self.scale))
+
+    def __repr__(self) -> str:
+        """The first coordinate, the last, and their number."""
+        return f"<{self.size} from {self.coordinates[0]:g} to {self.coordinates[-1]:g}>"
+
+
+def as_entry(entry: Any, number: int) -> str | Knots:
+    """Return a checked entry of `Axes`.
+
+    number: the number of the axis, x first.
+    """
+    if isinstance(entry, str):
+        check_unit(entry)
+        return entry
+    if isinstance(entry, Knots):
+        return entry
+    name = f"coords along {axis_name(number)}"
+    if getattr(entry, "requires_grad", False):
+        raise TypeError(
+            f"{name} requires a gradient, which only gridsample.fields.to_pixel has: convert the "
+            "grid by it, and pass coords='pixel'"
+        )
+    numbers = np.array(as_reals(entry, name))
+    check_length(numbers.shape, name)
+    check_order(numbers, name)
+    return Knots(numbers)
+
+
+def check_unit(entry: str) -> None:
+    """Raise an error if a name is not that of units of a single axis."""
+    if entry not in UNITS:
+        raise unknown_name("coords", entry, UNITS, "is not accepted for a single axis")
+
+
+def check_length(shape: Sequence[int], name: str, size: Any = None) -> None:
+    """Raise an error for coordinates of a wrong shape; ``size`` is the number of pixels, if known.
+
+    name: the argument, for messages.
+    """
+    if len(shape) != 1 or shape[0] < 2:
+        raise ValueError(f"{name} must be 1-D with two entries or more, got shape {tuple(shape)}")
+    if size is not None and shape[0] != size:
+        raise ValueError(f"{name} has {shape[0]} entries, but the image has {size} pixels there")
+
+
+def check_order(numbers: Array, name: str) -> None:
+    """Raise an error if numbers are not finite, or do not increase or decrease throughout."""
+    if is_monotonic(numbers):
+        return
+    raise ValueError(
+        f"{name} must be finite and increase or decrease throughout{first_fault(numbers)}"
+    )
+
+
+def check_count(coords: Axes | Sequence[Any], rank: int) -> None:
+    """Raise an error if there is not an entry for each axis of an image."""
+    if len(coords) != rank:
+        raise ValueError(
+            f"coords needs one entry per axis of the image: {rank} ({axis_names(rank)}), got "
+            f"{len(coords)}"
+        )
+
+
+def axes_for(coords: Axes | Sequence[Any], spatial: Sequence[Any]) -> Axes:
+    """Return a record for an image (*spatial), or raise an error if it does not match the image."""
+    check_count(coords, len(spatial))
+    axes = coords if isinstance(coords, Axes) else Axes(*coords)
+    for number, (entry, size) in enumerate(zip(axes.entries, reversed(spatial), strict=True)):
+        if isinstance(entry, Knots):
+            check_length(entry.coordinates.shape, f"coords along {axis_name(number)}", size)
+    return axes
+
+
+def require_name(coords: str | Axes, target: str) -> str:
+    """Return the name of units, or raise an error for `Axes`, which a target does not support."""
+    if isinstance(coords, Axes):
+        raise ValueError(
+            f"{target} does not accept the coordinates of axes in coords; convert the grid by "
+            "gridsample.fields.to_pixel, and pass coords='pixel'"
+        )
+    return coords
+
+
+def is_monotonic(values: Array) -> bool:
+    """Whether numbers are finite, and increase or decrease throughout."""
+    steps = np.diff(values)
+    return bool(np.isfinite(values).all() and ((steps > 0).all() or (steps < 0).all()))
+
+
+def first_fault(values: Array) -> str:
+    """Say which entry of an axis is the first that is not as it must be."""
+    rises = values[1] > values[0]
+    follows = np.diff(values) > 0 if rises else np.diff(values) < 0
+    valid = np.isfinite(values) & np.concatenate([[True], follows])
+    k = int(np.argmin(valid))
+    return f"; entry {k} is {values[k]}" + (f", after {values[k - 1]}" if k else "")
+
+
+def entry_text(entry: str | Knots) -> str:
+    """Return a name, or the bytes of coordinates as text, lowest first."""
+    if isinstance(entry, str):
+        return entry
+    return "=" + base64.b64encode(entry.coordinates.astype("<f8").tobytes()).decode()
+
+
+def entry_of_text(text: str) -> str | Knots:
+    """Return the entry of which this is the text."""
+    if not text.startswith("="):
+        return text
+    return Knots(np.frombuffer(base64.b64decode(text[1:]), "<f8").astype(np.float64))

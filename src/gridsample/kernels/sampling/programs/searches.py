@@ -1,0 +1,80 @@
+"""The search for coordinates among those of an axis's pixels, at any distances.
+
+A bucket of the axis gives the first interval in which a coordinate may be, and bisection the one in
+which it is; see `gridsample.kernels.sampling.searching`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gridsample.kernels.sampling.programs.loads import read_each, read_pairs
+from gridsample.kernels.sampling.programs.states import Offsets
+from gridsample.kernels.sampling.settings import Call
+from gridsample.kernels.vector import Pointer, Value
+
+
+class KnotsInMemory(NamedTuple):
+    """The coordinates of an axis's pixels, as a program finds them; see `searching`.
+
+    Attributes:
+        knots: the coordinates times the sign, which increase.
+        buckets: the first interval of each bucket.
+        low: the first coordinate; of uneven axes, the first knot.
+        scale: pixels per unit of equidistant coordinates; of others, buckets per unit.
+        sign: 1, or -1 if the coordinates decrease.
+        last_bucket: the number of the last bucket.
+        last_interval: the number of the last interval.
+        steps: the number of steps of bisection.
+    """
+
+    knots: Pointer
+    buckets: Pointer
+    low: Value
+    scale: Value
+    sign: Value
+    last_bucket: Value
+    last_interval: Value
+    steps: Value
+
+    @classmethod
+    def of(cls, call: Call, a: int) -> KnotsInMemory:
+        """Return those of an axis, by its number, x first."""
+        return cls(
+            call.knots[a],
+            call.buckets[a],
+            call.knots_low[a],
+            call.knots_scale[a],
+            call.knots_sign[a],
+            call.last_bucket[a],
+            call.sizes[a] - 2,
+            call.search_steps[a],
+        )
+
+
+def search(axis: KnotsInMemory, coordinate: Value) -> tuple[Value, Value]:
+    """Return positions, and their derivatives; both are computed in float64, then rounded.
+
+    The position of NaN is NaN.
+    """
+    function, lanes = coordinate.function, coordinate.lanes
+    point = coordinate.to("float64") * axis.sign
+    known = point == point
+    sought = known.select(point, axis.low)
+    bucket = ((sought - axis.low) * axis.scale).maximum(0.0)
+    bucket = bucket.minimum(axis.last_bucket.to("float64")).to("int32")
+    last = axis.last_interval.to("int32").splat(lanes)
+    one = function.constant(1, "int64").splat(1)
+    reach = (one << axis.steps >> 1).to("int32").splat(lanes)
+    interval = read_each(axis.buckets, Offsets(bucket))
+    with function.loop(0, axis.steps, carry=[interval, reach]) as loop:
+        interval, reach = loop.carried
+        further = (interval + reach).minimum(last)
+        begun = read_each(axis.knots, Offsets(further)) <= sought
+        loop.carry(begun.select(further, interval), reach >> 1)
+    interval = loop.carried[0]
+    left, right = read_pairs(axis.knots, Offsets(interval))
+    width = right - left
+    position = interval.to("float64") + (sought - left) / width
+    real = function.real
+    return known.select(position, point).to(real), (axis.sign / width).to(real)

@@ -1,0 +1,62 @@
+"""Tables of axes whose pixels have coordinates of their own, for the search of programs.
+
+An axis is divided into equal buckets.  Where coordinates are evenly spread, few are in a bucket, so
+that few steps of bisection follow; in the worst case, as many as among all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions.knots import Knots
+from gridsample.kernels.memory import frozen
+
+Array = np.ndarray[Any, Any]
+
+# The number of buckets per interval.
+BUCKETS = 4
+
+
+def knot_settings(entries: Sequence[str | Knots]) -> dict[str, list[Any]]:
+    """Return the settings that are about the coordinates of axes, a list for each, x first."""
+    rows = [tables(entry) if isinstance(entry, Knots) else NOTHING for entry in entries]
+    return {name: [row[name] for row in rows] for name in NOTHING}
+
+
+# The settings of an axis without coordinates of its own, which no program reads.
+NOTHING: dict[str, Any] = {
+    "knots": 0,
+    "buckets": 0,
+    "knots_low": 0.0,
+    "knots_scale": 1.0,
+    "knots_sign": 1.0,
+    "last_bucket": 0,
+    "search_steps": 0,
+}
+
+
+def tables(axis: Knots) -> dict[str, Any]:
+    """Return the settings of one axis; see `programs.searches.KnotsInMemory`."""
+    if axis.is_even:
+        return NOTHING | {"knots_low": float(axis.coordinates[0]), "knots_scale": axis.scale}
+    sign = 1.0 if axis.scale > 0 else -1.0
+    knots = sign * axis.coordinates
+    count = BUCKETS * (axis.size - 1)
+    scale = count / (float(knots[-1]) - float(knots[0]))
+    # With the arithmetic of the program, so that no knot is in another bucket there.
+    own = np.clip((knots - knots[0]) * scale, 0, count - 1).astype(np.int64)
+    members = np.bincount(own, minlength=count)
+    before = np.cumsum(members) - members
+    first = np.clip(before - 1, 0, axis.size - 2)
+    return {
+        "knots": frozen(knots),
+        "buckets": frozen(first.astype(np.int32)),
+        "knots_low": float(knots[0]),
+        "knots_scale": scale,
+        "knots_sign": sign,
+        "last_bucket": count - 1,
+        "search_steps": int(members.max()).bit_length(),
+    }
