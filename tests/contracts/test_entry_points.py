@@ -141,6 +141,12 @@ CALLS: dict[str, Call] = {
     **listed(
         operators,
         {
+            "correlation_lookup": {
+                "f1": IMAGE,
+                "f2": IMAGE,
+                "positions": IMAGE[:, :2],
+                "levels": 1,
+            },
             "deformable_attention": ATTENTION,
             "roi_align": {"input": IMAGE, "boxes": BOXES, "output_size": 2},
             "rotated_roi_align": {

@@ -293,6 +293,10 @@ CAMERAS: dict[str, tuple[Make, Callable[..., Any]]] = {
 }
 
 SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
+    "correlation_lookup": (
+        lambda x: [x.image(2, 3), x.image(2, 3), x.uniform(0, 3, 2, 2, *x.size)],
+        lambda *arrays: operators.correlation_lookup(*arrays, 1, 1),
+    ),
     "deformable_attention": (
         sums,
         lambda value, *points: operators.deformable_attention(value, LEVELS, *points),

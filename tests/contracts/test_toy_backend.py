@@ -229,6 +229,10 @@ def test_operators_are_composed() -> None:
             [upstream, images, points, weights],
         ),
         (lambda *arrays: operators.roi_align(*arrays, 2, sampling_ratio=2), [picture, boxes]),
+        (
+            lambda *arrays: operators.correlation_lookup(*arrays, 1, 2),
+            [picture, picture, rng.uniform(0, 4, (2, 2, 4, 5))],
+        ),
     ]
     for call, arrays in calls:
         expected, result = call(*arrays), as_arrays(call(*map(Toy, arrays)))

@@ -475,7 +475,7 @@ class NumPy(Backend):
             return composed
         named = dict(zip(operator.names, arrays, strict=True))
         sizes = operator.sizes([array.shape for array in arrays])
-        out = np.empty(operator.shape(sizes), arrays[0].dtype.newbyteorder("="))
+        out = np.empty(operator.shape(sizes, options), arrays[0].dtype.newbyteorder("="))
         of_operators().compute(operator, named, options, out, options.threads)
         return out
 

@@ -27,6 +27,11 @@ Array = Any
 BATCH = "n"
 
 
+def no_lengths(options: Any) -> Mapping[str, int]:
+    """Return no axes: every axis of the result is one of the arrays."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Operator:
     """A fused operator.
@@ -46,6 +51,7 @@ class Operator:
         composed_vjp: computes gradients from a backend, the upstream gradient, the arrays, the
             options and a flag for each array: the needed gradients, in the order of the arrays,
             and None in place of the others.
+        lengths: returns the sizes of the axes that only the result has, by name, given the options.
     """
 
     name: str
@@ -57,6 +63,7 @@ class Operator:
     is_fused: Callable[[Any], bool]
     composed: Callable[[Any, Sequence[Array], Any], Array]
     composed_vjp: Callable[[Any, Array, Sequence[Array], Any, Sequence[bool]], Sequence[Any]]
+    lengths: Callable[[Any], Mapping[str, int]] = no_lengths
 
     def __hash__(self) -> int:
         """The hash of the name, which no other operator has."""
@@ -93,9 +100,10 @@ class Operator:
                     )
         return sizes
 
-    def shape(self, sizes: Mapping[str, int]) -> Shape:
-        """Return the shape of the result."""
-        return tuple([sizes[axis] for axis in self.result.split()])
+    def shape(self, sizes: Mapping[str, int], options: Any) -> Shape:
+        """Return the shape of the result, given the sizes of the arrays' axes."""
+        known = {**sizes, **self.lengths(options)}
+        return tuple([known[axis] for axis in self.result.split()])
 
 
 def check_types(**types: str) -> None:
@@ -131,6 +139,11 @@ def watch(tell: Callable[[Operator], object]) -> None:
         tell(operator)
 
 
+def shapes_of(sizes: tuple[int, ...], rank: int) -> list[Shape]:
+    """Divide the sizes of all levels into a shape for each."""
+    return [sizes[k : k + rank] for k in range(0, len(sizes), rank)]
+
+
 class SumOptions(NamedTuple):
     """The options of `gridsample.operators.weighted_sum`; one entry for each axis is x first.
 
@@ -154,12 +167,40 @@ class SumOptions(NamedTuple):
 
     def levels(self) -> list[Shape]:
         """Return the spatial shape of each level."""
-        return [self.sizes[k : k + self.rank] for k in range(0, len(self.sizes), self.rank)]
+        return shapes_of(self.sizes, self.rank)
 
     def is_fused(self) -> bool:
         """Whether the taps of all points are those of the image, and none votes."""
         methods = [find_method(method) for method in self.mode]
         return not any([method.prefilter > 1 or method.votes for method in methods])
+
+
+class LookupOptions(NamedTuple):
+    """The options of `gridsample.operators.correlation_lookup`.
+
+    Attributes:
+        sizes: the spatial shapes of all levels, one after the other.
+        rank: the number of spatial axes.
+        radius: how many pixels a window extends from its centre, each way along each axis.
+        threads: the maximum number of threads; None for the default.
+    """
+
+    sizes: tuple[int, ...]
+    rank: int
+    radius: int
+    threads: int | None
+
+    def levels(self) -> list[Shape]:
+        """Return the spatial shape of each level."""
+        return shapes_of(self.sizes, self.rank)
+
+    def window(self) -> int:
+        """Return the number of samples of a window."""
+        return int((2 * self.radius + 1) ** self.rank)
+
+    def lengths(self) -> dict[str, int]:
+        """Return the number of samples of all levels, which is the axis "w" of the result."""
+        return {"w": len(self.levels()) * self.window()}
 
 
 # The units of points: those of `gridsample.grid_sample`, and "unit", from 0 to 1 between the outer

@@ -59,7 +59,7 @@ def of_operators() -> ModuleType:
     on_cpu()
     with forks.held():
         from gridsample.kernels import operators
-        from gridsample.kernels.operators import weighted_sum  # noqa: F401
+        from gridsample.kernels.operators import correlation_lookup, weighted_sum  # noqa: F401
 
     return operators
 

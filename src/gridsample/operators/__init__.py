@@ -3,6 +3,7 @@
     weighted_sum            sums of the samples of several points, with weights
     deformable_attention    the same with the arguments of multi-scale deformable attention
     roi_align               means over the bins of boxes, and of rotated boxes
+    correlation_lookup      windows of the correlation of two feature maps, at several scales
 
 On the CPU, each is one program for the result and one for all first derivatives, and no sample is
 kept.  Everywhere else, and for derivatives of higher order, they are compositions of the functions
@@ -11,10 +12,13 @@ JAX arrays.
 """
 
 from gridsample.operators.attention import deformable_attention
+from gridsample.operators.correlation import CorrelationBlock, correlation_lookup
 from gridsample.operators.regions import roi_align, rotated_roi_align
 from gridsample.operators.sums import weighted_sum, weighted_sum_vjp
 
 __all__ = [
+    "CorrelationBlock",
+    "correlation_lookup",
     "deformable_attention",
     "roi_align",
     "rotated_roi_align",

@@ -138,7 +138,7 @@ def weighted_sum_vjp(
     rules = mode, padding_mode, align_corners, coords
     options = options_for(backend, known, {"sizes": sizes}, *rules, threads=threads)
     shapes = [backend.shape(array) for array in given]
-    shape = WEIGHTED_SUM.shape(WEIGHTED_SUM.sizes(shapes))
+    shape = WEIGHTED_SUM.shape(WEIGHTED_SUM.sizes(shapes), options)
     upstream = check_upstream(backend, upstream, given[0], shape)
     gradients = backend.fused_vjp(WEIGHTED_SUM, upstream, given, options, needed)
     return tuple([backend.restore(gradient, images) for gradient in gradients])

@@ -58,7 +58,7 @@ def launch_of(
 @functools.cache
 def result_steps(operator: Operator, types: tuple[ArrayType, ...], options: Any) -> Prepared:
     """Prepare the program of the result."""
-    shape = operator.shape(operator.sizes([array.shape for array in types]))
+    shape = operator.shape(operator.sizes([array.shape for array in types]), options)
     launch, places = launch_of(operator, types, options, frozenset())
     step = Step(launch, {**places, "result": Place(RESULT, 0)}, {})
     return Results(ArrayType(shape, types[0].dtype)).prepare([step])
@@ -135,10 +135,10 @@ class Rules:
 
     # Types
 
-    def result_type(self, *arrays: Any, **_: Any) -> Any:
+    def result_type(self, *arrays: Any, options: Any, **_: Any) -> Any:
         """The type of the result, or of its tangent."""
         sizes = self.operator.sizes([array.shape for array in arrays[: self.arrays]])
-        return type_like(arrays[0], shape=self.operator.shape(sizes))
+        return type_like(arrays[0], shape=self.operator.shape(sizes, options))
 
     def gradient_types(self, upstream: Any, *arrays: Any, needed: Needed, **_: Any) -> Any:
         """The types of the needed gradients."""

@@ -113,14 +113,14 @@ def named(operator: Operator, tensors: Sequence[Tensor]) -> dict[str, Any]:
     return {name: memory(tensor) for name, tensor in zip(operator.names, tensors, strict=True)}
 
 
-def shape_of(operator: Operator, tensors: Sequence[Tensor]) -> tuple[int, ...]:
+def shape_of(operator: Operator, tensors: Sequence[Tensor], options: Any) -> tuple[int, ...]:
     """Return the shape of the result."""
-    return operator.shape(operator.sizes([tensor.shape for tensor in tensors]))
+    return operator.shape(operator.sizes([tensor.shape for tensor in tensors]), options)
 
 
 def compute(operator: Operator, tensors: Sequence[Tensor], options: Any) -> Tensor:
     """Compute the result."""
-    out = torch.empty(shape_of(operator, tensors), dtype=tensors[0].dtype)
+    out = torch.empty(shape_of(operator, tensors, options), dtype=tensors[0].dtype)
     arrays, threads = named(operator, tensors), count(options.threads)
     of_operators().compute(operator, arrays, options, memory(out), threads)
     return out
@@ -180,7 +180,8 @@ class Rule(NamedTuple):
         """Allocate the result, for tensors without data."""
         check_target()
         tensors = arguments[: self.arrays]
-        result: Tensor = tensors[0].new_empty(shape_of(self.operator, tensors))
+        options = options_of(self.operator, arguments[self.arrays :])
+        result: Tensor = tensors[0].new_empty(shape_of(self.operator, tensors, options))
         return result
 
     def fake_backward(self, upstream: Tensor, *arguments: Any) -> tuple[Tensor, ...]:

@@ -23,7 +23,7 @@ import numpy as np
 from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.definitions.operators import Operator
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import converted, layout_of
+from gridsample.kernels.memory import Layout, converted, layout_of
 from gridsample.kernels.run import Launch
 
 Array = np.ndarray[Any, Any]
@@ -39,6 +39,13 @@ def real_of(*types: DType) -> DType:
     """Return the dtype in which positions, weights and sums are computed."""
     is_double = any(dtype.itemsize == 8 for dtype in types)
     return np.dtype(np.float64 if is_double else np.float32)
+
+
+def elements(layout: Layout) -> list[int]:
+    """Return the strides of an array in elements; 0 along axes of one entry."""
+    shape, strides, dtype = layout
+    pairs = zip(shape, strides, strict=True)
+    return [stride // dtype.itemsize if size > 1 else 0 for size, stride in pairs]
 
 
 def readable(array: Array, contiguous: int) -> Array:

@@ -26,7 +26,7 @@ import numpy as np
 from gridsample.definitions.operators import SumOptions
 from gridsample.definitions.options import Options, plan_of
 from gridsample.kernels.memory import Layout, is_dense
-from gridsample.kernels.operators import real_of
+from gridsample.kernels.operators import elements, real_of
 from gridsample.kernels.run import LINE, Launch, entry
 from gridsample.kernels.sampling.layouts import element
 from gridsample.kernels.sampling.programs.axes import (
@@ -643,13 +643,6 @@ def points_of(known: Mapping[str, Layout]) -> int:
     """Return the number of points of a group."""
     shape = known["points"][0]
     return shape[3] * shape[4]
-
-
-def elements(layout: Layout) -> list[int]:
-    """Return the strides of an array in elements; 0 along axes of one entry."""
-    shape, strides, dtype = layout
-    pairs = zip(shape, strides, strict=True)
-    return [stride // dtype.itemsize if size > 1 else 0 for size, stride in pairs]
 
 
 def lines(size: int) -> int:

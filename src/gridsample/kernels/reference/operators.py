@@ -56,3 +56,37 @@ def weighted_sum(
             result[n, q, h] += weights[n, q, h, level, p] * sample[0, :, 0]
         begin += pixels
     return result
+
+
+def correlation_lookup(
+    source: Array,
+    images: Array,
+    positions: Array,
+    sizes: Sequence[tuple[int, ...]],
+    radius: int,
+) -> Array:
+    """Sample the correlation of each query in windows around its positions: (N, Q, L * K**D).
+
+    Args:
+        source: (N, Q, C), the features of the queries.
+        images: (N, S, C), the pixels of all levels.
+        positions: (N, Q, D) in pixels of the first level, x first.
+        sizes: the spatial shape of each level.
+        radius: that of windows, which have K = 2 * radius + 1 samples along each axis.
+    """
+    items, queries, channels = source.shape
+    rank = positions.shape[-1]
+    window = (2 * radius + 1,) * rank
+    result = np.zeros((items, queries, len(sizes), math.prod(window)))
+    begin = 0
+    for level, size in enumerate(sizes):
+        end = begin + math.prod(size)
+        for n, q in np.ndindex(items, queries):
+            image = (images[n, begin:end] @ source[n, q]).reshape(1, 1, *size)
+            for k, offset in enumerate(np.ndindex(window)):
+                point = positions[n, q] / 2**level + np.array(offset) - radius
+                rules = ("linear",) * rank, ("zeros",) * rank, True
+                sample = gather(image, point.reshape(1, 1, rank), *rules, coords="pixel")
+                result[n, q, level, k] = sample.item() / math.sqrt(channels)
+        begin = end
+    return result.reshape(items, queries, -1)

@@ -1,0 +1,354 @@
+"""Windows of the correlation of two feature maps, which is never computed as a whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from gridsample.backends import Backend, overridable
+from gridsample.definitions.checks import check_threads
+from gridsample.definitions.operators import LookupOptions, Operator, check_types, declare
+from gridsample.definitions.request import Request
+from gridsample.definitions.shapes import as_whole
+from gridsample.operators.sums import arrays_of, wide
+from gridsample.ops.arrays import Array, as_type_of
+from gridsample.ops.sampling import sample, sample_vjp
+
+Maybe = Array | None
+# The most axes of windows.
+MAX_AXES = 3
+
+
+@overridable(arrays=3)
+def correlation_lookup(
+    f1: Any,
+    f2: Any,
+    positions: Any,
+    radius: int = 4,
+    levels: int = 4,
+    *,
+    threads: int | None = None,
+) -> Any:
+    """Look up the correlation of two feature maps in windows around positions, at several scales.
+
+    It is what networks for optical flow and stereo, such as RAFT, compute in each iteration.  The
+    correlation of a pixel of ``f1`` with all pixels of level l of ``f2`` is an image,
+
+        correlation_l(y) = sum over c of f1[c] * f2_l[c](y) / sqrt(C)
+
+    where level 0 is ``f2``, and each further level has the means of two pixels along each axis of
+    the level before; the last pixel of an odd size is left out.  The result is a window of bilinear
+    samples of this image, with zeros outside, around the pixel's position x:
+
+        result[l, k] = correlation_l(x / 2**l + offset[k]),  offsets from -radius to radius
+
+    with k from 0 to K**D - 1, K = 2 * radius + 1; the x of offsets changes slowest, as in RAFT.  On
+    the CPU, the correlation of all pairs of pixels is not computed: only the dot products of the
+    pixels in the windows are, and no memory is needed but for the result.
+
+    The source is Z. Teed, J. Deng, "RAFT", 2020, section 3.2.
+
+    Args:
+        f1: the features of the pixels that look up, (N, C, *size1) with one to three spatial axes;
+            any floating-point dtype.
+        f2: the features in which they look, (N, C, *size2).
+        positions: the position in ``f2`` for each pixel of ``f1``, (N, D, *size1): x, y, z in
+            pixels.  If D is less than the number of spatial axes, the windows extend along the last
+            D axes, and the sizes along the others are equal: with D = 1, each row of ``f1`` looks
+            in the same row of ``f2``, as in stereo.
+        radius: how many pixels the windows extend from their centres, each way; at least 0.
+        levels: the number of levels L, at least 1.
+        threads: the maximum number of threads; None for the default.
+
+    Returns:
+        (N, L * K**D, *size1), in the dtype of ``f1``; a view whose channels are contiguous.  Half
+        precision is summed in float32.  A window around a position with a NaN is NaN, and has no
+        gradient.  Results of tensors and JAX arrays have derivatives of any order.
+
+    Raises:
+        TypeError: an array is not floating-point, or an option is not an integer.
+        ValueError: shapes do not match, an option is out of range, or a level has no pixel.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.operators import correlation_lookup
+        >>> f1, f2 = np.full((1, 1, 1), 2.0), np.array([[[1.0, 2.0, 4.0, 8.0]]])
+        >>> correlation_lookup(f1, f2, np.full((1, 1, 1), 1.5), radius=1, levels=2).ravel()
+        array([ 3.  ,  6.  , 12.  ,  2.25,  9.75,  3.  ])
+    """
+    arrays = {"f1": f1, "f2": f2, "positions": positions}
+    backend, (first, second, places) = arrays_of(arrays)
+    check_types(
+        **{
+            k: backend.type_name(a.dtype, k)
+            for k, a in zip(arrays, (first, second, places), strict=True)
+        }
+    )
+    axes = backend.shape(places)[1] if len(places.shape) > 1 else None
+    block = CorrelationBlock(first, second, levels, radius, axes=axes, threads=threads)
+    return backend.restore(block(places), f1)
+
+
+class CorrelationBlock:
+    """`correlation_lookup` for several lookups in the same feature maps.
+
+    The levels are computed once, and the features copied once to where their channels are
+    contiguous.  It is called as the ``CorrBlock`` of RAFT's source is.
+
+    Args:
+        f1: the features of the pixels that look up, (N, C, *size1).
+        f2: the features in which they look, (N, C, *size2).
+        levels: the number of levels, at least 1.
+        radius: how many pixels the windows extend from their centres, each way; at least 0.
+        axes: the number of axes D along which windows extend, the last ones; all by default.
+        threads: the maximum number of threads; None for the default.
+
+    Raises:
+        TypeError: an array is not floating-point, or an option is not an integer.
+        ValueError: shapes do not match, an option is out of range, or a level has no pixel.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.operators import CorrelationBlock
+        >>> rng = np.random.default_rng(0)
+        >>> block = CorrelationBlock(*rng.standard_normal((2, 1, 8, 12, 16)), levels=2, radius=3)
+        >>> positions = rng.uniform(0, 10, (1, 2, 12, 16))
+        >>> [block(positions + step).shape for step in range(2)]
+        [(1, 98, 12, 16), (1, 98, 12, 16)]
+    """
+
+    def __init__(
+        self,
+        f1: Any,
+        f2: Any,
+        levels: int = 4,
+        radius: int = 4,
+        *,
+        axes: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """Compute the levels."""
+        check_threads(threads)
+        self.like = f1
+        self.backend, (first, second) = arrays_of({"f1": f1, "f2": f2})
+        types = {"f1": first, "f2": second}
+        check_types(**{k: self.backend.type_name(a.dtype, k) for k, a in types.items()})
+        shape, other = self.backend.shape(first), self.backend.shape(second)
+        rank = len(shape) - 2
+        axes, radius, levels = (
+            check_whole(number, name, least)
+            for number, name, least in (
+                (rank if axes is None else axes, "axes", 1),
+                (radius, "radius", 0),
+                (levels, "levels", 1),
+            )
+        )
+        if rank < axes or axes > MAX_AXES or len(other) != len(shape):
+            raise ValueError(
+                f"f1 and f2 must be (N, C, *spatial) with at least {axes} spatial axes, and "
+                f"windows extend along 1 to {MAX_AXES}; got shapes {shape} and {other}"
+            )
+        if shape[:-axes] != other[:-axes]:
+            raise ValueError(
+                f"f1 and f2 must be equal in all sizes but those of the last {axes} axes, got "
+                f"shapes {shape} and {other}"
+            )
+        size = other[-axes:]
+        if min(size) >> (levels - 1) < 1:
+            raise ValueError(
+                f"f2 has {' x '.join(map(str, size))} pixels, too few for {levels} levels"
+            )
+        self.shape, self.axes = shape, axes
+        self.source = listed(self.backend, [self.pixels(first)])
+        pyramid = levels_of(self.backend, self.pixels(second), levels)
+        self.images = listed(self.backend, pyramid)
+        sizes = [n >> level for level in range(levels) for n in size]
+        self.options = LookupOptions(tuple(sizes), axes, radius, threads)
+
+    def pixels(self, array: Array) -> Array:
+        """Return an array (N, C, *spatial) as (M, *size, C): channels last, M items of windows."""
+        rank, axes = len(self.shape) - 2, self.axes
+        moved = self.backend.permute(array, (0, *range(2, rank + 2), 1))
+        size = self.backend.shape(moved)[-axes - 1 :]
+        return self.backend.xp.reshape(moved, (self.items(), *size))
+
+    def items(self) -> int:
+        """Return the number of items of windows: N, times the sizes without windows."""
+        count: int = self.shape[0] * math.prod(self.shape[2 : -self.axes])
+        return count
+
+    def __call__(self, positions: Any) -> Any:
+        """Look up windows around positions (N, D, *size1): (N, L * K**D, *size1)."""
+        backend, shape, axes = self.backend, self.shape, self.axes
+        (places,) = backend.to_device(positions=positions)
+        check_types(positions=backend.type_name(places.dtype, "positions"))
+        expected = shape[0], axes, *shape[2:]
+        if backend.shape(places) != expected:
+            raise ValueError(
+                f"positions must have the shape {expected} of {axes} coordinates for each pixel of "
+                f"f1, got {backend.shape(places)}"
+            )
+        places = listed(backend, [self.pixels(places)])
+        result = backend.fused(LOOKUP, [self.source, self.images, places], self.options)
+        samples = self.options.lengths()["w"]
+        result = backend.xp.reshape(result, (shape[0], *shape[2:], samples))
+        rank = len(shape) - 2
+        result = backend.permute(result, (0, rank + 1, *range(1, rank + 1)))
+        return backend.restore(result, self.like)
+
+
+def check_whole(number: Any, name: str, least: int) -> int:
+    """Return an option that must be an integer.
+
+    Raises:
+        TypeError: it is not an integer.
+        ValueError: it is less than ``least``.
+    """
+    try:
+        whole: int = as_whole(number)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an integer, got {number!r}") from None
+    if whole < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
+    return whole
+
+
+def levels_of(backend: Backend, image: Array, count: int) -> list[Array]:
+    """Return an image (M, *size, C) and its halved levels, in its dtype."""
+    (level,) = wide(backend, [image])
+    levels = [image]
+    for _ in range(count - 1):
+        for axis in range(1, len(image.shape) - 1):
+            before = (slice(None),) * axis
+            end = level.shape[axis] // 2 * 2
+            first, second = (level[(*before, slice(k, end, 2))] for k in range(2))
+            level = (first + second) * 0.5
+        levels.append(backend.astype(level, image.dtype))
+    return levels
+
+
+def listed(backend: Backend, levels: Sequence[Array]) -> Array:
+    """Return the pixels of all levels, (M, *size, C), one after the other: (M, S, C)."""
+    xp = backend.xp
+    pixels = [
+        xp.reshape(level, (level.shape[0], math.prod(level.shape[1:-1]), level.shape[-1]))
+        for level in levels
+    ]
+    return backend.concatenate(pixels, 1)  # also of one level, so that its channels are contiguous
+
+
+# The composition ----------------------------------------------------------------------------------
+
+
+class Level(NamedTuple):
+    """The correlation of all queries with a level, and where it is sampled.
+
+    Attributes:
+        pixels: the pixels of the level in the images.
+        image: these pixels, (M, S, C).
+        correlation: (M * Q, 1, *size).
+        grid: (M * Q, *window, D) in pixels.
+        shrink: the pixels of the level for each pixel of the first one, along an axis.
+    """
+
+    pixels: slice
+    image: Array
+    correlation: Array
+    grid: Array
+    shrink: float
+
+
+REQUEST = Request("bilinear", "zeros", coords="pixel")
+
+
+def each_level(
+    backend: Backend, arrays: Sequence[Array], options: LookupOptions
+) -> Iterator[Level]:
+    """Yield each level."""
+    source, images, positions = arrays
+    xp, rank, begin = backend.xp, options.rank, 0
+    count, side = source.shape[0] * source.shape[1], 2 * options.radius + 1
+    window = (count, *(side,) * rank)
+    offsets = backend.line(side, None, positions.dtype, positions) - options.radius
+    for number, size in enumerate(options.levels()):
+        pixels, shrink = slice(begin, begin + math.prod(size)), 0.5**number
+        image = images[:, pixels]
+        correlation = xp.matmul(source, backend.permute(image, (0, 2, 1)))
+        columns = []
+        for axis in range(rank):
+            centre = xp.reshape(positions[..., axis], (count, *(1,) * rank)) * shrink
+            along = [side if other == axis else 1 for other in range(rank)]
+            columns.append(xp.broadcast_to(centre + xp.reshape(offsets, (1, *along)), window))
+        correlation = xp.reshape(correlation, (count, 1, *size))
+        yield Level(pixels, image, correlation, xp.stack(columns, -1), shrink)
+        begin = pixels.stop
+
+
+def composed(backend: Backend, arrays: Sequence[Array], options: LookupOptions) -> Array:
+    """Compute the result by sampling the correlation of all pairs of pixels."""
+    request, parts = REQUEST._replace(threads=options.threads), []
+    items, queries, channels = arrays[0].shape
+    for level in each_level(backend, wide(backend, arrays), options):
+        inputs = {"input": level.correlation, "grid": level.grid}
+        samples = sample(backend, inputs, request, None)
+        parts.append(backend.xp.reshape(samples, (items, queries, options.window())))
+    result = backend.concatenate(parts, -1) * (1 / math.sqrt(channels))
+    return backend.astype(result, arrays[0].dtype)
+
+
+def composed_vjp(
+    backend: Backend,
+    upstream: Array,
+    arrays: Sequence[Array],
+    options: LookupOptions,
+    needed: Sequence[bool],
+) -> Sequence[Maybe]:
+    """Compute the needed gradients by sampling the correlation of all pairs of pixels."""
+    xp, request = backend.xp, REQUEST._replace(threads=options.threads)
+    sources = wide(backend, arrays)
+    (items, queries, channels), rank = arrays[0].shape, options.rank
+    values = backend.astype(upstream, sources[0].dtype) * (1 / math.sqrt(channels))
+    window, side = options.window(), 2 * options.radius + 1
+    by_source: Maybe = None
+    by_positions: Maybe = None
+    by_images = []
+    for number, level in enumerate(each_level(backend, sources, options)):
+        part = values[..., number * window : (number + 1) * window]
+        part = xp.reshape(part, (items * queries, 1, *(side,) * rank))
+        inputs = {"grad_output": part, "input": level.correlation, "grid": level.grid}
+        flags = {"need_input": needed[0] or needed[1], "need_grid": needed[2]}
+        by_pixels, by_grid = sample_vjp(inputs, request, None, flags)
+        if by_pixels is not None:
+            by_pixels = xp.reshape(by_pixels, (items, queries, level.image.shape[1]))
+        if needed[0]:
+            by_source = plus(by_source, xp.matmul(by_pixels, level.image))
+        if needed[1]:
+            by_images.append(xp.matmul(backend.permute(by_pixels, (0, 2, 1)), sources[0]))
+        if needed[2]:
+            by_points = xp.reshape(by_grid, (items, queries, window, rank))
+            by_positions = plus(by_positions, xp.sum(by_points, 2) * level.shrink)
+    joined = backend.concatenate(by_images, 1) if needed[1] else None
+    gradients = by_source, joined, by_positions
+    return [as_type_of(backend, a, like) for a, like in zip(gradients, arrays, strict=True)]
+
+
+def plus(total: Maybe, summand: Array) -> Array:
+    """Return a sum, which may begin with nothing."""
+    return summand if total is None else total + summand
+
+
+LOOKUP = declare(
+    Operator(
+        name="correlation_lookup",
+        arrays={"source": "n q c", "images": "n s c", "positions": "n q d"},
+        result="n q w",
+        sums=("images",),
+        whole=("c", "s", "d", "w"),
+        options=LookupOptions,
+        is_fused=lambda options: True,
+        composed=composed,
+        composed_vjp=composed_vjp,
+        lengths=LookupOptions.lengths,
+    )
+)
