@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from gridsample import fields, io, warp
 from gridsample.cli.parsers import Extent
 from gridsample.definitions.checks import check_extent
+from gridsample.fields.paths import Displacement, path_between
 from gridsample.io.fields import read_field
 from gridsample.io.geotiff import GeoReference
 from gridsample.io.nifti import Header, affine_of_rank, read_geometry
 from gridsample.io.transforms import read_transforms
-from gridsample.world import Displacement, world_grid
 
 Matrix = NDArray[Any]
 
@@ -154,20 +154,17 @@ def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[P
         matrix = transform.affine if isinstance(transform, Displacement) else transform
         if len(matrix) != rank + 1:
             raise ValueError(f"--transform is {len(matrix) - 1}-D, but the input is {rank}-D")
-    if not any(isinstance(transform, Displacement) for transform in steps):
-        inverse: Matrix = np.linalg.inv(source)
-        for transform in [*reversed(steps), target]:
-            inverse = inverse @ transform
+    path_through = path_between(source, (canvas[::-1], target), steps, "xyz")
+    if not path_through.steps:
+        inverse: Matrix = np.vstack([path_through.maps[0], np.eye(rank + 1)[rank:]])
         shifts = np.abs(inverse - np.rint(inverse))[:-1] @ [*canvas, 1]  # of the last voxel
         if shifts.max() < TOLERANCE:
             inverse = np.rint(inverse)
         return map_of_matrix(image, canvas, inverse, np.eye(rank + 1), like=like)
 
     def grid_at(rows: slice) -> NDArray[Any]:
-        first = np.eye(rank + 1)
-        first[rank - 1, rank] = rows.start
-        shape = (rows.stop - rows.start, *canvas[-2::-1])
-        grid = world_grid(source, (shape, target @ first), steps, axes="xyz")[0]
+        block = (rows, *(slice(0, n) for n in canvas[-2::-1]))
+        grid = path_through.positions(block)[0]
         normalized: NDArray[Any] = fields.to_normalized(grid, image.size[::-1], coords="pixel")
         return normalized
 

@@ -21,7 +21,8 @@ from gridsample.dask.sampling import Points
 from gridsample.dask.splatting import splat
 from gridsample.dask.splines import spline_filter
 from gridsample.dask.storing import store
-from gridsample.dask.world import BoundedTransform, resample
+from gridsample.dask.world import resample
+from gridsample.world import BoundedTransform
 
 __all__ = [
     "BoundedTransform",

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample._version import __version__
+from gridsample.definitions.lattice import Lattice
 from gridsample.io.image import FileError, as_file_error, require
 from gridsample.io.rfc5 import affine_of, as_json, as_sequence, is_matrix
 from gridsample.io.stores import store_of
@@ -92,6 +93,16 @@ class Multiscale:
             FileError: it mixes spatial axes with others.
         """
         return spatial_part(self.affines[level], self.spatial)
+
+    def lattice(self, level: int = 0) -> Lattice:
+        """The pixels along the spatial axes, and where they are in the world."""
+        records = [self.axes[k] for k in self.spatial]
+        return Lattice(
+            tuple(self.arrays[level].shape[k] for k in self.spatial),
+            self.spatial_affine(level),
+            tuple(str(axis["name"]) for axis in records),
+            tuple(str(axis.get("unit", "")) for axis in records),
+        )
 
 
 def spatial_part(affine: Affine, spatial: Sequence[int]) -> Affine:

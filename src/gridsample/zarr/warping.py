@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from gridsample.chunked.regions import (
     Sampling,
     bounds_of_grid,
     bounds_of_maps,
+    real_type,
     region_of,
     sampling_of,
     sum_type,
@@ -31,7 +32,11 @@ from gridsample.chunked.windows import Window
 from gridsample.definitions.boundaries import MISSING
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.labels import has_labels
+from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, listed
+from gridsample.definitions.shapes import Shape
+from gridsample.fields.arrays import check_size
+from gridsample.fields.paths import Path, named_steps, path_between, position_type
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import (
     Affine,
@@ -43,9 +48,7 @@ from gridsample.io.omezarr import (
 )
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
-from gridsample.ops.sampling import grid_sample
 from gridsample.warp import copies_pixels
-from gridsample.world import Displacement
 from gridsample.zarr.computed import Coefficients, at_level
 from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
 from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
@@ -62,7 +65,7 @@ def warp(
     padding_mode: Mode = "zeros",
     *,
     like: Any = None,
-    transform: Sequence[Any] = (),
+    transform: Any = (),
     voxels: Any = None,
     fill_value: Any = 0,
     extrapolate: bool | str = True,
@@ -80,12 +83,12 @@ def warp(
 ) -> Traffic:
     """Sample an image of a Zarr store at new positions, and write the result to another store.
 
-    The results are those of `gridsample.affine_sample` or `gridsample.grid_sample` for the whole
-    image in memory, bit for bit; splines differ by rounding.  Each chunk of the output is
-    computed from those chunks of the source that it shows.
+    The results are those of calls for the whole image in memory, bit for bit; splines differ by
+    rounding.  Each chunk of the output is computed from those chunks of the source that it shows.
 
     Without ``like`` and ``transform``, the output pixel with the indices v shows the image at the
-    indices ``matrix @ v``.  With them, it shows the image at
+    indices ``matrix @ v``, as in `gridsample.affine_sample` with that matrix in float64.  With
+    them, it shows the image at
 
         inverse(affine) @ transform(like_affine @ v)
 
@@ -101,10 +104,13 @@ def warp(
         size: the output's size along the spatial axes; None for the source's, or that of ``like``.
         mode: the interpolation method, as in `grid_sample`.
         padding_mode: the boundary, as in `grid_sample`.
-        like: an image whose pixels the output has: its size, and its position in the world.
-        transform: matrices (D + 1, D + 1) and `gridsample.world.Displacement`s from the output's
-            world to the source's, the first applied first, in the order of the axes, such as
-            `gridsample.io.rfc5.read_transformations` returns.
+        like: the output's size and its position in the world: a store of an image whose pixels it
+            has, a `gridsample.world.Lattice`, or (shape, affine).
+        transform: from the output's world to the source's, as in `gridsample.resample`: a matrix
+            (D + 1, D + 1), a `gridsample.world.Displacement`, a function of points, or a list of
+            these, the first applied first, such as `gridsample.io.rfc5.read_transformations`
+            returns.  The axes of the world are in the order of the array's.  A function gets the
+            points of a block; an output that was interrupted does not continue with it.
         voxels: (D + 1, D + 1), from the output's pixels to the source's pixels at the same place in
             the world, for the metadata of the output; None for the identity.
         fill_value: the value outside, as in `grid_sample`; one number for all channels.
@@ -157,19 +163,20 @@ def warp(
     copies = copies and (has_labels(mode) or MISSING not in listed(padding_mode))
     missing_pixels = nodata_of(job.array, nodata, missing, copies)
     reader = reader_of(job.array, missing_pixels)
+    pixel_map = pixel_map.for_pixels(reader.dtype, job.inputs)
     call = call_of(job, pixel_map, options, reader.dtype)
-    steps = [describe_step(step) for step in pixel_map.steps]
-    recipe = {"command": "warp", "affine": pixel_map.affine.tolist(), "steps": steps}
+    recipe = {"command": "warp", "affine": pixel_map.affine.tolist()}
+    recipe["steps"] = pixel_map.path.description()
     recipe["options"] = repr(sorted(options.items()))
     recipe["nodata"] = None if missing_pixels is None else repr(missing_pixels.number)
-    with job.output([job.shape(pixel_map.size)], recipe) as out:
+    with job.output([job.shape(pixel_map.path.out)], recipe) as out:
         dtype = reader.dtype
         lines = lines_of(call, job.spatial, fill_of(call, dtype, 1, 0))
         if lines:
-            wide = sum_type(dtype, wide=True)
+            wide = sum_type(dtype, wide=pixel_map.path.dtype == np.float64)
             reader = ChunkReader(Coefficients(reader, lines, wide))
         reader = at_level(reader, job.spatial, call)
-        warper = Warper(call, pixel_map, reader, job.spatial, dtype)
+        warper = Warper(call, pixel_map.path, reader, job.spatial, dtype)
         out.fill(0, stored(warper.compute, missing_pixels))
         name_number(out.arrays, nodata)
         write_metadata(out.group, job.image, pixel_map.affine, name=job.name)
@@ -183,53 +190,64 @@ class PixelMap(NamedTuple):
     """The map from the pixels of an output to those of the image.
 
     Attributes:
-        size: the output's spatial shape.
-        steps: matrices (D + 1, D + 1) and displacement fields, the first applied first, in the
-            order of the axes; the first starts from pixels of the output.
+        path: the path.
         affine: from indices of the output to the world, for all axes.
+        is_world: whether the path leads through the world, rather than being a matrix of pixels.
     """
 
-    size: tuple[int, ...]
-    steps: tuple[Any, ...]
+    path: Path
     affine: Affine
+    is_world: bool
+
+    def for_pixels(self, dtype: np.dtype[Any], spatial: Shape) -> PixelMap:
+        """Return the map for an image of a dtype and a spatial shape."""
+        if not self.is_world:
+            return self
+        real = np.dtype(position_type(dtype.name, spatial, self.path.out))
+        return self._replace(path=replace(self.path, dtype=real))
 
 
 def pixel_map_of(
-    image: Multiscale, matrix: Any, size: Any, like: Any, transform: Sequence[Any], voxels: Any
+    image: Multiscale, matrix: Any, size: Any, like: Any, transform: Any, voxels: Any
 ) -> PixelMap:
     """Check the arguments that describe a warp."""
     spatial, rank = image.spatial, len(image.spatial)
     if rank not in (1, 2, 3):
         raise FileError(f"the image has {rank} spatial axes; 1 to 3 are accepted")
-    is_world = like is not None or len(transform) > 0
+    is_world = like is not None or len(named_steps(transform)) > 0
     if is_world and (matrix is not None or voxels is not None):
         raise ValueError("give either a matrix of pixels, or like and transform")
-    default_size = tuple(image.arrays[0].shape[k] for k in spatial)
-    affine = image.affines[0]
-    if like is not None:
-        other = read_multiscale(like)
-        if len(other.spatial) != rank:
-            raise FileError(f"{like} has {len(other.spatial)} spatial axes, but the image {rank}")
-        default_size = tuple(other.arrays[0].shape[k] for k in other.spatial)
-        kept_axes = [*spatial, len(affine) - 1]
-        affine = affine.copy()
-        affine[np.ix_(kept_axes, kept_axes)] = other.spatial_affine()
-    shape = default_size if size is None else tuple(int(n) for n in size)
+    lattice = image.lattice() if like is None else lattice_of(like, rank)
+    shape = tuple(lattice.shape) if size is None else tuple(int(n) for n in size)
     if len(shape) != rank or min(shape) < 1:
         raise ValueError(f"size must be {rank} positive integers, got {size!r}")
+    affine = image.affines[0]
     if not is_world:
         new_voxels = np.eye(rank + 1) if voxels is None else check_matrix(voxels, rank, "voxels")
         full_matrix = np.eye(rank + 1) if matrix is None else check_matrix(matrix, rank, "matrix")
-        return PixelMap(shape, (full_matrix,), resampled_affine(affine, new_voxels, spatial))
-    start, end = affine[np.ix_([*spatial, -1], [*spatial, -1])], image.spatial_affine()
-    try:
-        inverse = np.linalg.inv(end)
-    except np.linalg.LinAlgError:
-        raise FileError("the affine map of the image is singular") from None
-    steps = [start, *transform, inverse]
-    for step in steps:
-        check_matrix(step.affine if isinstance(step, Displacement) else step, rank, "transform")
-    return PixelMap(shape, merge_matrices(steps), affine)
+        path = Path(shape, theta_of(full_matrix), (), np.dtype(np.float64))
+        return PixelMap(path, resampled_affine(affine, new_voxels, spatial), is_world)
+    source = image.spatial_affine()
+    if np.linalg.matrix_rank(source) <= rank:
+        raise FileError("the affine map of the image is singular")
+    path = path_between(source, (shape, lattice.affine), transform)
+    if path.items > 1:
+        raise ValueError("like and transform must not be batches for Zarr stores")
+    kept_axes = [*spatial, len(affine) - 1]
+    affine = affine.copy()
+    affine[np.ix_(kept_axes, kept_axes)] = lattice.affine
+    return PixelMap(path, affine, is_world)
+
+
+def lattice_of(like: Any, rank: int) -> Lattice:
+    """Return the lattice of an argument ``like``, which may be an image's store."""
+    if isinstance(like, (Lattice, tuple, list)):
+        shape, affine = Lattice.of(like)
+        return Lattice(check_size(shape, rank, "like[0]"), check_matrix(affine, rank, "like[1]"))
+    other = read_multiscale(like)
+    if len(other.spatial) != rank:
+        raise FileError(f"{like} has {len(other.spatial)} spatial axes, but the image {rank}")
+    return other.lattice()
 
 
 def check_matrix(matrix: Any, rank: int, name: str) -> Affine:
@@ -248,24 +266,11 @@ def check_matrix(matrix: Any, rank: int, name: str) -> Affine:
     return full_matrix
 
 
-def merge_matrices(steps: Sequence[Any]) -> tuple[Any, ...]:
-    """Multiply matrices that follow each other."""
-    result: list[Any] = []
-    for step in steps:
-        is_field = isinstance(step, Displacement)
-        if is_field or not result or isinstance(result[-1], Displacement):
-            result.append(step if is_field else np.asarray(step, np.float64))
-        else:
-            result[-1] = step @ result[-1]
-    return tuple(result)
-
-
-def describe_step(step: Any) -> Any:
-    """Describe a step, so that a warp is continued only with the same ones."""
-    if not isinstance(step, Displacement):
-        return step.tolist()
-    digest = hashlib.sha256(np.ascontiguousarray(step.vectors).tobytes()).hexdigest()
-    return [digest, np.asarray(step.affine).tolist()]
+def theta_of(matrix: Affine) -> Array:
+    """Convert a matrix of indices in the order of the axes to one of x, y, z, (1, D, D + 1)."""
+    rank = len(matrix) - 1
+    order = [*range(rank - 1, -1, -1), rank]
+    return np.ascontiguousarray(matrix[np.ix_(order, order)][np.newaxis, :rank])
 
 
 # Blocks -------------------------------------------------------------------------------------------
@@ -275,23 +280,17 @@ def call_of(
     job: Job, pixel_map: PixelMap, options: dict[str, Any], dtype: np.dtype[Any]
 ) -> Sampling:
     """Check the options of sampling pixels of a dtype."""
-    rank, real = len(job.spatial), np.float64
-    call = sampling_of((1, 1, *job.inputs), pixel_map.size, coords="pixel", real=real, **options)
+    path, rank = pixel_map.path, len(job.spatial)
+    real = real_type(dtype, path.dtype)
+    call = sampling_of((1, 1, *job.inputs), path.out, coords="pixel", real=real, **options)
     # Errors of the dtype, and of combinations, are raised before anything is written.
     pixel, identity = np.zeros((1, 1) + (1,) * rank, dtype), np.eye(rank, rank + 1)[np.newaxis]
     affine_sample(pixel, identity, pixel.shape, coords="pixel", **options)
-    if len(pixel_map.steps) == 1:
-        theta = theta_of(pixel_map.steps[0])
+    if not path.steps:
+        theta = path.theta()
         call = with_level(call, [theta[..., d] for d in range(rank)])
     check_means(call, dtype)
     return call
-
-
-def theta_of(matrix: Affine) -> Array:
-    """Convert a matrix of indices in the order of the axes to one of x, y, z, (1, D, D + 1)."""
-    rank = len(matrix) - 1
-    order = [*range(rank - 1, -1, -1), rank]
-    return np.ascontiguousarray(matrix[np.ix_(order, order)][np.newaxis, :rank])
 
 
 class Warper(NamedTuple):
@@ -299,14 +298,14 @@ class Warper(NamedTuple):
 
     Attributes:
         call: the call of the whole image.
-        pixel_map: from the output to the image.
+        path: from the output to the image.
         reader: reads the image, or its coefficients.
         spatial: which axes are spatial.
         dtype: the dtype of the image.
     """
 
     call: Sampling
-    pixel_map: PixelMap
+    path: Path
     reader: ChunkReader
     spatial: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -315,15 +314,15 @@ class Warper(NamedTuple):
         """Compute a region of the output, with all axes."""
         block: Block = tuple(region[k] for k in self.spatial)
         shape = [part.stop - part.start for part in region]
-        if len(self.pixel_map.steps) == 1:
-            theta = theta_of(self.pixel_map.steps[0])
-            window = self.window(bounds_of_maps(self.call, theta, block), region)
-            planes = sample_maps(self.call, window, theta, block, dtype=self.dtype)
-        else:
-            grid = self.positions(with_neighbours(self.call, block))
+        if self.path.steps:
+            grid = self.path.positions(with_neighbours(self.call, block), threads=1)
             check_footprints(self.call, grid, block)  # before much of the image is read
             window = self.window(bounds_of_grid(self.call, grid), region)
             planes = sample_grid(self.call, window, grid, block, dtype=self.dtype)
+        else:
+            theta = self.path.theta()
+            window = self.window(bounds_of_maps(self.call, theta, block), region)
+            planes = sample_maps(self.call, window, theta, block, dtype=self.dtype)
         return from_planes(planes, shape, self.spatial)
 
     def window(self, bounds: Any, region: Region) -> Window:
@@ -338,43 +337,3 @@ class Warper(NamedTuple):
                 source_region[k] = part
             window.write(box, planes_of(self.reader[tuple(source_region)], self.spatial))
         return window
-
-    def positions(self, block: Block) -> Array:
-        """Return the grid of a block's points in pixels, (1, *block, D), x first.
-
-        Each point is computed by itself, so that it does not depend on the block.
-        """
-        indices = np.meshgrid(
-            *(np.arange(part.start, part.stop, dtype=np.float64) for part in block), indexing="ij"
-        )
-        points = np.stack(indices, -1)
-        for step in self.pixel_map.steps:
-            if isinstance(step, Displacement):
-                points = points + displacements(step, points)
-            else:
-                points = apply_matrix(step, points)
-        return np.ascontiguousarray(points[np.newaxis, ..., ::-1])
-
-
-def apply_matrix(matrix: Affine, points: Array) -> Array:
-    """Apply a matrix to points (..., D); every sum is taken in the same order."""
-    rank = points.shape[-1]
-    result = np.empty_like(points)
-    for k in range(rank):
-        line = points[..., 0] * matrix[k, 0]
-        for j in range(1, rank):
-            line += points[..., j] * matrix[k, j]
-        result[..., k] = line + matrix[k, rank]
-    return result
-
-
-def displacements(step: Displacement, points: Array) -> Array:
-    """Interpolate a displacement field at points of the world; beyond its voxels, it is 0."""
-    # With channels first, the bits of a point do not depend on the points beside it.
-    vectors = np.ascontiguousarray(np.moveaxis(np.asarray(step.vectors, np.float64), -1, 0))
-    positions = apply_matrix(np.linalg.inv(np.asarray(step.affine, np.float64)), points)
-    grid = np.ascontiguousarray(positions.reshape(1, -1, positions.shape[-1])[..., ::-1])
-    options: dict[str, Any] = {"coords": "pixel", "extrapolate": "edges", "threads": 1}
-    sampled = grid_sample(vectors[np.newaxis], grid, "linear", "border", **options)
-    result: Array = np.moveaxis(sampled[0], 0, -1).reshape(points.shape)
-    return result
