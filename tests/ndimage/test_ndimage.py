@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridsample import ndimage
-from gridsample.chunked import strips
-from gridsample.ndimage import arrays, positions
+from gridsample.ndimage import arrays, positions, strips
 
 scipy_ndimage = pytest.importorskip("scipy.ndimage")
 

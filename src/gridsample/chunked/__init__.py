@@ -13,8 +13,7 @@ has them, so that a block is computed by the very call that would compute the wh
     part = sample_maps(call, window, theta, block)  # or sample_grid(call, window, grid, block)
 
 A block is a tuple of slices of the result's spatial axes.  Nothing here knows who stores images or
-runs tasks.  `splines` is the same for the prefilter, and `strips` for drop-ins that
-compute positions while they sample.
+runs tasks.  `splines` is the same for the prefilter.
 
 Why bits are equal: the window has the *shape* of the image, and the strides of the region.  Sizes,
 positions, folds and footprints are hence those of the whole, and no coordinate is ever shifted.

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from gridsample.backends.fixed_point import positions
-from gridsample.chunked.strips import as_grid_view
 from gridsample.cv.arguments import (
     BORDER_CONSTANT,
     BORDER_ISOLATED,
@@ -41,6 +41,10 @@ Sampler = Callable[..., Array]
 
 # The largest size at which positions in single precision are a thousandth of a pixel apart.
 MAX_SINGLE_SIZE = 1 << 13
+
+# Fewer points are copied, because each distance between two arrays adds an entry to the cache of
+# calls.
+MIN_VIEWED_POINTS = 1 << 15
 
 
 def warp(
@@ -212,6 +216,20 @@ def remap(
         grid = np.stack([x, y], -1)
     sampler = at_points(grid, "displacement" if flags & WARP_RELATIVE_MAP else "pixel")
     return warp(src, sampler, x.shape, flags, borderMode, borderValue, dst)
+
+
+def as_grid_view(x: Array, y: Array) -> Array | None:
+    """View two arrays of positions as one grid (*shape, 2), without a copy.
+
+    The distance between the two arrays in memory becomes the stride of the last axis.  The result
+    is None if the layouts of the arrays differ, or if there are few points.  The grid keeps only
+    ``x`` alive.
+    """
+    gap = y.ctypes.data - x.ctypes.data
+    alike = x.shape == y.shape and x.strides == y.strides and x.dtype == y.dtype
+    if not alike or x.size < MIN_VIEWED_POINTS or gap == 0 or gap % x.itemsize:
+        return None
+    return as_strided(x, (*x.shape, 2), (*x.strides, gap), writeable=False)
 
 
 def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:

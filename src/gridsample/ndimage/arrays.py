@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend, backend_of, is_foreign
-from gridsample.chunked.strips import POINTS
 from gridsample.definitions.checks import as_array, as_reals, check_dense
 from gridsample.definitions.integers import float_limits
+from gridsample.ndimage.strips import POINTS
 
 # The numbers of an array that are converted, filtered or sampled at a time.
 BAND = 1 << 20

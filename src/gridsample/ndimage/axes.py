@@ -11,7 +11,6 @@ import numpy as np
 
 from gridsample.backends import backend_of
 from gridsample.backends.resizing import apply_matrices
-from gridsample.chunked.strips import sample_axis
 from gridsample.definitions.bands import CACHE_BYTES, copying_band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.checks import as_reals
@@ -33,6 +32,7 @@ from gridsample.ndimage.maps import transform_affine
 from gridsample.ndimage.modes import Spline, spline_of
 from gridsample.ndimage.positions import as_channel, constant
 from gridsample.ndimage.prefilter import in_working_type, prepared
+from gridsample.ndimage.strips import sample_axis
 
 # Pixels of a result from which kernels copy them.
 MANY_PIXELS = 1 << 14

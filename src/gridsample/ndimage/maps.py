@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import Positions
 from gridsample.ndimage.arrays import as_like
 from gridsample.ndimage.modes import Spline
 from gridsample.ndimage.positions import any_tie, is_sparse_for, transform
 from gridsample.ndimage.prefilter import prepared
+from gridsample.ndimage.strips import Positions
 from gridsample.ops.affine import sample_under_maps
 
 

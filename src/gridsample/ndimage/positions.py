@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import POINTS, Positions, is_sparse, sample, sample_sparsely
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -26,6 +25,7 @@ from gridsample.ndimage.arrays import (
 from gridsample.ndimage.modes import Spline, is_tie, spline_of
 from gridsample.ndimage.prefilter import in_working_type, prepared, working_type
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
+from gridsample.ndimage.strips import POINTS, Positions, is_sparse, sample, sample_sparsely
 from gridsample.ops.sampling import sample_at_pixels
 
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import Positions, is_sparse, sample, sample_sparsely
 from gridsample.definitions.checks import as_array
 from gridsample.ndimage.arrays import as_like, as_numbers, as_real, new_output, store
 from gridsample.ndimage.modes import Spline, spline_of
 from gridsample.ndimage.positions import map_coordinates, transform
+from gridsample.ndimage.strips import Positions, is_sparse, sample, sample_sparsely
 from gridsample.ops.affine import affine_sample
 from gridsample.skimage.images import (
     Array,

@@ -1,4 +1,4 @@
-"""Functions that the drop-ins share: grids in strips of rows, and sampling along a single axis.
+"""What the names of SciPy and scikit-image share: grids in strips, and sampling along one axis.
 
 A drop-in can compute the position of each output pixel before it samples: from a matrix, or from
 one array per axis.  Storing all positions as one grid would cost more memory traffic than sampling
@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from gridsample.backends import backend_of
 from gridsample.ops.sampling import grid_sample, sample_at_pixels
@@ -157,20 +156,6 @@ def neighbourhoods(
         shape = [count if k == axis else 1 for k in range(len(positions))]
         index.append(pixels.reshape(len(x), *shape))
     return Neighbourhoods(image[tuple(index)], relative)
-
-
-def as_grid_view(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """View two arrays of positions as one grid (*shape, 2), without a copy.
-
-    The distance between the two arrays in memory becomes the stride of the last axis.  The result
-    is None if the layouts of the arrays differ, or if there are few points, because each stride
-    adds an entry to the cache of calls.  The grid keeps only ``x`` alive.
-    """
-    gap = y.ctypes.data - x.ctypes.data
-    alike = x.shape == y.shape and x.strides == y.strides and x.dtype == y.dtype
-    if not alike or x.size < POINTS or gap == 0 or gap % x.itemsize:
-        return None
-    return as_strided(x, (*x.shape, 2), (*x.strides, gap), writeable=False)
 
 
 def sample_axis(image: Any, axis: int, positions: Any, out: Any = None, **options: Any) -> Any:
