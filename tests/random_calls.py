@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -67,12 +68,18 @@ class Arrays:
         """The shape of an image or a result."""
         return tuple(self.rng.integers(1, LONGEST[rank] + 1, rank).tolist())
 
+    def points(self, rank: int) -> tuple[int, ...]:
+        """The shape of a result, which may be empty."""
+        shape = self.shape(rank)
+        return (0, *shape[1:]) if self.rng.random() < 0.04 else shape
+
     def chunks(self, shape: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Chunks of an array: a single one, or up to four, along each axis."""
         chunks = []
         for n in shape:
             count = int(self.rng.integers(0, 4))
             cuts = sorted({*self.rng.integers(1, n, count).tolist()}) if n > 1 else []
+            cuts += cuts[-1:] if self.rng.random() < 0.04 else []  # an empty chunk
             chunks.append(tuple(np.diff([0, *cuts, n]).tolist()))
         return tuple(chunks)
 
@@ -208,8 +215,10 @@ def rounding_of(options: dict[str, Any], image: Array, halves: bool, weighted: b
     odd = any(name != "missing" and BOUNDARIES[name].odd for name in boundaries)
     channels = image.shape[-1 if last else 1]
     quotient = counted and (odd or options.get("antialias") or (last and channels > 1))
+    taps = max(find_method(name).taps for name in names_of(options["mode"]))
+    divided = last and channels > 1 and taps > 2 and image.dtype.name in ("float64", "int64")
     halved = halves and options.get("antialias")
-    rounds = is_filtered(options) or halved or quotient or channels >= 8
+    rounds = is_filtered(options) or halved or quotient or divided or channels >= 8
     return (1e3 if halved or quotient else 10) * unit if rounds else 0.0
 
 
@@ -249,7 +258,7 @@ def grid_samples(draw: Draw) -> Recipe:
     def build(arrays: Arrays) -> Comparison:
         spatial, (items, grid_items) = arrays.shape(rank), arrays.items()
         has_rank = options["coords"] == "displacement" or arrays.choose(True, True, False)
-        out = arrays.shape(rank if has_rank else arrays.choose(1, 2))
+        out = arrays.points(rank if has_rank else arrays.choose(1, 2))
         image, last = arrays.image((items, channels, *spatial), dtype, options)
         grid = arrays.grid(spatial, (grid_items, *out), options["coords"], arrays.choose(*ODD))
         grid = grid.astype(grid_type)
@@ -292,7 +301,7 @@ def grid_samples(draw: Draw) -> Recipe:
 def ends_of(grid: Array) -> tuple[Array, Array]:
     """The least and the greatest coordinates along each axis."""
     points = grid.astype(np.float64).reshape(-1, grid.shape[-1])
-    return np.fmin.reduce(points), np.fmax.reduce(points)
+    return np.fmin.reduce(points, initial=np.nan), np.fmax.reduce(points, initial=np.nan)
 
 
 def points_of(grid: Array) -> Any:
@@ -322,7 +331,7 @@ def affine_samples(draw: Draw) -> Recipe:
     map_type, shares_type = draw(st.sampled_from(GRIDS)), weight_options(draw, options)
 
     def build(arrays: Arrays) -> Comparison:
-        spatial, (items, map_items), out = arrays.shape(rank), arrays.items(), arrays.shape(rank)
+        spatial, (items, map_items), out = arrays.shape(rank), arrays.items(), arrays.points(rank)
         image, last = arrays.image((items, channels, *spatial), dtype, options)
         theta = np.eye(rank, rank + 1) * arrays.choose(0.7, 1.0, 4.0)
         theta = theta + arrays.rng.normal(0, 0.2, (map_items, rank, rank + 1))
@@ -367,7 +376,7 @@ def resamples(draw: Draw) -> Recipe:
     shares_type = weight_options(draw, options)
 
     def build(arrays: Arrays) -> Comparison:
-        spatial, out = arrays.shape(rank), arrays.shape(rank)
+        spatial, out = arrays.shape(rank), arrays.points(rank)
         items = arrays.choose(1, 2) if lead == 2 else 1
         full, _ = arrays.image((items, channels, *spatial), dtype, options)
         image, rng = full.reshape(full.shape[2 - lead :]), arrays.rng
@@ -529,14 +538,14 @@ def scipy_calls(draw: Draw) -> Recipe:
         if name == "affine_transform":
             matrix = np.eye(rank) + rng.normal(0, 0.3, (rank, rank))
             matrix = arrays.choose(matrix, np.diag(matrix), matrix.round(1))
-            out = arrays.shape(rank)
+            out = arrays.points(rank)
             arguments = matrix, rng.uniform(-3, 3, rank).round(1), out
             more["output_chunks"] = arrays.chunks(out)
         elif name == "zoom":
             factors = [m / n for m, n in zip(arrays.shape(rank), image.shape, strict=True)]
             arguments = (arrays.choose(factors, 0.5, 1.7, 2),)
         else:
-            out = arrays.shape(arrays.choose(1, 2))
+            out = arrays.points(arrays.choose(1, 2))
             points = rng.uniform(-4, max(image.shape) + 3, (rank, *out))
             points = arrays.choose(points, (2 * points).round() / 2)
             odd = {"": 0.0, "some": 0.1, "block": 2.0}[arrays.choose(*ODD)]
@@ -579,15 +588,46 @@ def scipy_calls(draw: Draw) -> Recipe:
     return build
 
 
+@st.composite
+def stores(draw: Draw) -> Recipe:
+    """`store` of a result, which is interrupted and repeated in some calls."""
+    recipe = draw(st.one_of(affine_samples(), resamples(), interpolations()))
+
+    def build(arrays: Arrays) -> Comparison:
+        comparison = recipe(arrays)
+        keep, stop = arrays.choose(0, 1, 4, 128), arrays.choose(0, 0, 1, 3)
+
+        def stored(result: Any) -> Array:
+            # A part that nothing is written to is missed, as its dtype holds no NaN.
+            target, calls = np.full(result.shape, 113, result.dtype), [0]
+
+            def report(share: float) -> None:
+                calls[0] += 1
+                if calls[0] == stop:
+                    raise KeyboardInterrupt
+
+            with contextlib.suppress(KeyboardInterrupt):
+                gridsample.dask.store(result, target, keep=keep, progress=report)
+                return target
+            gridsample.dask.store(result, target, keep=keep)
+            return target
+
+        def chunked() -> Any:
+            results = comparison.chunked()
+            return tuple(map(stored, results if isinstance(results, tuple) else (results,)))
+
+        description = f"store, keep={keep}, interrupted after {stop or None}: "
+        return comparison._replace(
+            description=description + comparison.description, chunked=chunked
+        )
+
+    return build
+
+
 KINDS = (
     *(grid_samples, grid_samples, affine_samples, resamples),
-    *(interpolations, splats, filters, scipy_calls),
+    *(interpolations, splats, filters, scipy_calls, stores),
 )
-
-
-def recipes() -> st.SearchStrategy[Recipe]:
-    """Calls of all functions."""
-    return st.one_of([kind() for kind in KINDS])
 
 
 # Comparison ---------------------------------------------------------------------------------------

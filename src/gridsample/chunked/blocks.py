@@ -16,6 +16,7 @@ from gridsample.chunked.regions import (
     Block,
     Sampling,
     least_and_greatest,
+    lengths_of,
     level_of,
     whole_shape,
 )
@@ -100,7 +101,7 @@ def sample_maps(
     The caller chooses the level of the image, once for all blocks: `with_level`.  The window is
     one of the image at this level.
     """
-    size = tuple(part.stop - part.start for part in block)
+    size = lengths_of(block)
     results = compute_block(call, window, theta, block, size, dtype, weights)
     return results[0] if len(results) == 1 else tuple(results)
 

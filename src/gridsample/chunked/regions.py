@@ -58,6 +58,11 @@ class Bounds(NamedTuple):
     low: Array
     high: Array
 
+    @classmethod
+    def of_nothing(cls, rank: int) -> Bounds:
+        """Return the bounds of no points."""
+        return cls(np.full(rank, np.nan), np.full(rank, np.nan))
+
 
 class Region(NamedTuple):
     """The pixels that a block reads: the product of intervals along the axes, in array order."""
@@ -83,6 +88,11 @@ class Region(NamedTuple):
         return itertools.product(
             *[overlapping(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True)]
         )
+
+
+def lengths_of(block: Sequence[slice]) -> Shape:
+    """Return how many points a block has along each axis."""
+    return tuple([part.stop - part.start for part in block])
 
 
 def overlapping(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
@@ -226,7 +236,7 @@ def bounds_of_grid(call: Sampling, grid: Array) -> Bounds:
     For antialiasing, the grid has the points beside the block, too.
     """
     rank = len(call.spatial)
-    low, high = np.full(rank, np.nan), np.full(rank, np.nan)
+    low, high = Bounds.of_nothing(rank)
     for d in range(rank):
         line = grid[..., d]
         low[d], high[d] = least_and_greatest(line)

@@ -15,9 +15,9 @@ from gridsample.chunked.regions import (
     Array,
     Block,
     Bounds,
-    Region,
     Sampling,
     bounds_of_grid,
+    lengths_of,
     real_type,
     sampling_of,
 )
@@ -35,6 +35,7 @@ from gridsample.dask.sampling import (
     Points,
     Preparation,
     dry_run,
+    grid_keys,
     grid_points,
     sampled,
 )
@@ -253,6 +254,8 @@ def bounds_function(
 
         def function_bounds(index: Shape, block: Block, items: slice) -> Bounds:
             expanded = with_neighbours(sampling, block)
+            if 0 in lengths_of(expanded):
+                return Bounds.of_nothing(rank)
             first = [part.start for part in expanded][::-1]
             final = [part.stop - 1 for part in expanded][::-1]
             return widened(
@@ -324,7 +327,7 @@ def coordinate_bounds(
     points = as_points(points) if axis == 0 else points
     points = points.rechunk({0: -1, points.ndim - 1: -1})
     out, rank = tuple(points.shape[1:-1]), points.shape[-1]
-    image = (1, 1, *(out if len(out) == rank else (1,) * rank))
+    image = (1, 1, *([max(n, 1) for n in out] if len(out) == rank else [1] * rank))
     sampling = sampling_of(image, out, coords=coords, antialias=antialias)
     no_image, layout = ChunkLayout(((),) * rank, ((),) * rank, 1), ChunkLayout.of(points, -1)
     call = Call(sampling, no_image, points.dtype, points.dtype, grid=layout)
@@ -334,7 +337,7 @@ def coordinate_bounds(
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for index, block in blocks_of(layout.chunks):
             expanded = with_neighbours(sampling, block)
-            keys = layout.keys(points.name, Region.of_box(expanded), 0, 0)
+            keys = grid_keys(layout, points.name, expanded)
             yield (*index, 0, 0), (block_bounds, common, Task(expanded), keys)
 
     single = tuple((1,) * len(sizes) for sizes in layout.chunks)

@@ -28,6 +28,7 @@ from gridsample.chunked.regions import (
     bounds_of_extents,
     bounds_of_grid,
     extent_along,
+    lengths_of,
     level_of,
     real_type,
     region_of,
@@ -41,7 +42,7 @@ from gridsample.chunked.splines import (
 )
 from gridsample.chunked.windows import Window
 from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, item_of, parts_of
-from gridsample.definitions.shapes import Shape
+from gridsample.definitions.shapes import Shape, check_shapes
 from gridsample.ndimage.arrays import store
 from gridsample.ops.missing import check_weights
 
@@ -224,11 +225,21 @@ def read(call: Call, task: Task, image: Sequence[Array]) -> Window:
     return window
 
 
+def grid_keys(layout: ChunkLayout, name: str, expanded: Block) -> list[Any]:
+    """Return the keys of the chunks of a grid that a block overlaps, in the order of `grid_points`.
+
+    An empty block overlaps none; it has the first one, for the number of items.
+    """
+    keys = layout.keys(name, Region.of_box(expanded), 0, 0)
+    return keys or [(name, 0, *(0,) * len(expanded), 0)]
+
+
 def grid_points(call: Call, expanded: Block, chunks: Sequence[Array]) -> Array:
     """Return the coordinates of a block, given the chunks of the grid that it overlaps."""
     assert call.grid is not None
-    region = Region.of_box(expanded)
-    leading = chunks[0].shape[0], chunks[0].shape[-1]
+    region, leading = Region.of_box(expanded), (chunks[0].shape[0], chunks[0].shape[-1])
+    if 0 in lengths_of(expanded):
+        return np.empty((leading[0], *lengths_of(expanded), leading[1]), chunks[0].dtype)
     window = call.grid.read(region, chunks, leading, chunks[0].dtype)
     points: Array = window.array[window.at(expanded)]
     return points
@@ -236,11 +247,11 @@ def grid_points(call: Call, expanded: Block, chunks: Sequence[Array]) -> Array:
 
 def evaluate_points(call: Call, expanded: Block) -> Array:
     """Compute the coordinates of a block by the function of a call."""
-    rank = len(expanded)
+    points = np.empty((1, *lengths_of(expanded), len(expanded)), call.coordinates)
+    if 0 in lengths_of(expanded):
+        return points
     indices = np.ogrid[expanded][::-1]
     lines = call.points.function(*[index.astype(np.float64) for index in indices])
-    shape = tuple(part.stop - part.start for part in expanded)
-    points = np.empty((1, *shape, rank), call.coordinates)
     for d, line in enumerate(lines):
         points[0, ..., d] = line
     return points
@@ -304,7 +315,7 @@ def sampled(
     """
     last = call.sampling.options.channels_last()
     channel_axis = -1 if last else 1
-    batched = image.shape[0] > 1
+    batched = image.shape[0] != 1
     weights = None if weights is None else divided_like(weights, image, channel_axis)
     inputs = [array for array in (image, grid, weights) if array is not None]
     item_parts, channel_parts = parts_of(image.chunks[0]), parts_of(image.chunks[channel_axis])
@@ -325,7 +336,7 @@ def sampled(
                     region = nonempty(region)
                 points = []
                 if grid is not None and call.grid is not None:
-                    points = call.grid.keys(grid.name, Region.of_box(expanded), 0, 0)
+                    points = grid_keys(call.grid, grid.name, expanded)
                 stated_bounds = limits if stated else None
                 for c, channels in enumerate(channel_parts):
                     leading = part.stop - part.start, channels.stop - channels.start
@@ -348,7 +359,7 @@ def sampled(
         return array
     results = [item_of(array, 0, all_chunks, call.dtype)]
     if masked:
-        item_chunks = item_chunks if items > 1 or not batched else (1,)
+        item_chunks = (1,) if items == 1 and batched else item_chunks
         single = (item_chunks, *chunks, (1,)) if last else (item_chunks, (1,), *chunks)
         results.append(item_of(array, 1, single, real))
     if weighted:
@@ -397,6 +408,8 @@ def map_bounds(
         return bounds_of_extents(sampling, theta[items], extents)
 
     def bounds(index: Shape, block: Block, items: slice) -> Bounds:
+        if not len(theta[items]):
+            return Bounds.of_nothing(len(sampling.spatial))
         of_blocks = table(items.start, items.stop)
         return Bounds(of_blocks.low[index], of_blocks.high[index])
 
@@ -413,6 +426,8 @@ def dry_run(call: Call, image: Any, items: int, weights: Any = None) -> None:
         weights: the weights of pixels, a dask array, or None.
     """
     sampling, shares = call.sampling, None
+    grid_shape = (items, *sampling.out, len(sampling.spatial))
+    check_shapes(image.shape, grid_shape, sampling.options.channels_last())
     check_means(sampling, call.dtype, weights is not None)
     if weights is not None:
         backend, last = backend_of(theta=np.empty(0)), sampling.options.channels_last()
@@ -424,8 +439,7 @@ def dry_run(call: Call, image: Any, items: int, weights: Any = None) -> None:
         sample_maps(sampling, window, call.points, block, dtype=call.dtype, weights=shares)
         return
     expanded = with_neighbours(sampling, block)
-    shape = tuple(part.stop - part.start for part in expanded)
-    zeros = np.zeros((items, *shape, len(sampling.spatial)), call.coordinates)
+    zeros = np.zeros((items, *lengths_of(expanded), len(sampling.spatial)), call.coordinates)
     sample_grid(sampling, window, zeros, block, dtype=call.dtype, weights=shares)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.chunked.halving import copy_type, halved_part, pixels_of, stored_type
-from gridsample.chunked.regions import Sampling, level_of
+from gridsample.chunked.regions import Sampling, lengths_of, level_of
 from gridsample.chunked.splines import Line, coefficients_of
 from gridsample.io.stores import CACHE_BYTES, ChunkReader, Region
 
@@ -36,7 +36,7 @@ class Coefficients:
 
     def __getitem__(self, region: Region) -> NDArray[Any]:
         """Compute the coefficients of a region."""
-        out = np.empty([part.stop - part.start for part in region], self.dtype)
+        out = np.empty(lengths_of(region), self.dtype)
         coefficients_of(self.pixels.read, region, self.lines, self.shape, out)
         return out
 

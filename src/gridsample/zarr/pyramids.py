@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample.chunked.regions import lengths_of
 from gridsample.definitions.methods import find_method
 from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
@@ -201,7 +202,7 @@ def halved_region(
             line = np.moveaxis(weights, axis, -1)
             line[..., sizes[k] - source_region[k].start :] = 0
             line[..., sizes[k] - 1 - source_region[k].start :][..., :1] *= shares[k]
-    shape = [part.stop - part.start for part in region]
+    shape = lengths_of(region)
     # In double precision, sums do not depend on the order of axes, which depends on the region.
     precise = {"f": np.float64, "c": np.complex128}.get(planes.dtype.kind, planes.dtype)
     planes, dtype = planes.astype(precise, copy=False), planes.dtype

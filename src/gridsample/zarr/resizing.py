@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample.chunked.regions import lengths_of
 from gridsample.definitions.methods import Method, Mode
 from gridsample.definitions.request import ResizeRequest
 from gridsample.io.nodata import NoData
@@ -110,7 +111,7 @@ def resize(
             planes = missing_pixels.mean(sums, 1)
         else:
             planes = resize_block(pixels, windows, resizing, inputs)
-        return from_planes(planes, [part.stop - part.start for part in region], spatial)
+        return from_planes(planes, lengths_of(region), spatial)
 
     recipe: dict[str, Any] = {"command": "resize", "mode": mode, "antialias": antialias}
     recipe |= {"align_corners": align_corners, "missing": missing}

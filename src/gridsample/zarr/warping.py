@@ -22,6 +22,7 @@ from gridsample.chunked.regions import (
     Sampling,
     bounds_of_grid,
     bounds_of_maps,
+    lengths_of,
     real_type,
     region_of,
     sampling_of,
@@ -313,7 +314,7 @@ class Warper(NamedTuple):
     def compute(self, region: Region) -> Array:
         """Compute a region of the output, with all axes."""
         block: Block = tuple(region[k] for k in self.spatial)
-        shape = [part.stop - part.start for part in region]
+        shape = lengths_of(region)
         if self.path.steps:
             grid = self.path.positions(with_neighbours(self.call, block), threads=1)
             check_footprints(self.call, grid, block)  # before much of the image is read
