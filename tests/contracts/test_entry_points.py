@@ -147,6 +147,7 @@ CALLS: dict[str, Call] = {
                 "positions": IMAGE[:, :2],
                 "levels": 1,
             },
+            "apply_lut": {"image": IMAGE, "table": np.ones((1, 3, 4), np.float32)},
             "deformable_attention": ATTENTION,
             "roi_align": {"input": IMAGE, "boxes": BOXES, "output_size": 2},
             "rotated_roi_align": {

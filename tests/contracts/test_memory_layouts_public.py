@@ -293,6 +293,10 @@ CAMERAS: dict[str, tuple[Make, Callable[..., Any]]] = {
 }
 
 SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
+    "apply_lut": (
+        lambda x: [x.uniform(0, 1, 2, 3, 5, 4), x.uniform(0, 1, 2, *x.size, 4)],
+        lambda image, table: operators.apply_lut(image, table, "tetrahedral"),
+    ),
     "correlation_lookup": (
         lambda x: [x.image(2, 3), x.image(2, 3), x.uniform(0, 3, 2, 2, *x.size)],
         lambda *arrays: operators.correlation_lookup(*arrays, 1, 1),

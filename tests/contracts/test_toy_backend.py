@@ -233,6 +233,11 @@ def test_operators_are_composed() -> None:
             lambda *arrays: operators.correlation_lookup(*arrays, 1, 2),
             [picture, picture, rng.uniform(0, 4, (2, 2, 4, 5))],
         ),
+        (operators.apply_lut, [picture, picture[:1, :1, 0]]),
+        (
+            lambda *arrays: operators.apply_lut(*arrays, "tetrahedral"),
+            [picture, picture[..., None]],
+        ),
     ]
     for call, arrays in calls:
         expected, result = call(*arrays), as_arrays(call(*map(Toy, arrays)))

@@ -23,7 +23,7 @@ QUERIES = {
     "align_corners": ("coordinates", "cheatsheet"),
     "optical flow": ("flow", "fields"),
     "nodata": ("files", "missing", "recipes"),
-    "lut": ("recipes",),
+    "lut": ("colour", "recipes"),
     "undistort": ("cameras", "gallery/lens"),
     "torch training": ("torch",),
     "affine": ("recipes", "fields", "coordinates"),

@@ -1,23 +1,27 @@
-"""Fused operators: what others build of sampling, in one pass over the points.
+"""Operators that are usually composed of sampling, in few passes over the points.
 
     weighted_sum            sums of the samples of several points, with weights
     deformable_attention    the same with the arguments of multi-scale deformable attention
     roi_align               means over the bins of boxes, and of rotated boxes
     correlation_lookup      windows of the correlation of two feature maps, at several scales
+    apply_lut               colours looked up in a table, with linear or tetrahedral interpolation
 
-On the CPU, each is one program for the result and one for all first derivatives, and no sample is
-kept.  Everywhere else, and for derivatives of higher order, they are compositions of the functions
-of this package, with the same results up to rounding.  All accept NumPy arrays, torch tensors and
-JAX arrays.
+On the CPU, weighted sums and lookups of correlations are each one program for the result and one for
+all first derivatives, and no sample is kept.  Everywhere else, and for derivatives of higher order,
+they are compositions of the functions of this package, with the same results up to rounding.  The
+other operators are made of weighted sums and of sampling.  All accept NumPy arrays, torch tensors
+and JAX arrays.
 """
 
 from gridsample.operators.attention import deformable_attention
 from gridsample.operators.correlation import CorrelationBlock, correlation_lookup
 from gridsample.operators.regions import roi_align, rotated_roi_align
 from gridsample.operators.sums import weighted_sum, weighted_sum_vjp
+from gridsample.operators.tables import apply_lut
 
 __all__ = [
     "CorrelationBlock",
+    "apply_lut",
     "correlation_lookup",
     "deformable_attention",
     "roi_align",
