@@ -82,7 +82,7 @@ GROUPS = {
     "Large data": ("gridsample.dask", "gridsample.zarr", "gridsample.xarray"),
     "Files": (
         "gridsample.io.fields", "gridsample.io.transforms", "gridsample.io.calibration",
-        "gridsample.io.omezarr", "gridsample.io.rfc5",
+        "gridsample.io.cube", "gridsample.io.omezarr", "gridsample.io.rfc5",
     ),
     "Models and tools": (
         "gridsample.nn", "gridsample.onnx", "gridsample.backends", "gridsample.doctor",

@@ -171,6 +171,7 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     brain.to_filename("brain.nii.gz")
     cells = rng.integers(0, 255, (20, 40, 30), dtype=np.uint8)
     zarr.create_array("cells.zarr", data=cells, chunks=(16, 16, 16))
+    Path("look.cube").write_text("LUT_1D_SIZE 2\n1 1 1\n0 0 0\n")
     write_transformations("bend.zarr", [np.eye(4)], [{"name": name} for name in "zyx"])
     commands = tmp_path / "commands"
     commands.mkdir()

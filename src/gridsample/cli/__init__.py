@@ -1,4 +1,4 @@
-"""The command line: `gridsample warp`, `resize`, `flow`, `undistort`, `panorama`, `register`, ...
+"""The command line: `gridsample warp`, `resize`, `flow`, `undistort`, `panorama`, `lut`, ...
 
 This module finds the command and prints its errors; each command has a module, which is imported
 when it is called.  Every error is printed as one line on stderr, with exit code 2.
@@ -22,6 +22,7 @@ COMMANDS = {
     "warp": ("warp", "rotate, scale, shear or move pictures or volumes"),
     "undistort": ("undistort", "remove the distortion of a lens"),
     "panorama": ("panorama", "convert panoramas, cube maps and perspective pictures"),
+    "lut": ("lut", "apply a colour table"),
     "register": ("register", "align one image with another"),
     "flow": ("flow", "show a flow as colours, or warp an image by it"),
     "pyramid": ("zarr", "write a Zarr image with halved copies"),
@@ -36,6 +37,7 @@ SYNONYMS = {
     "check": "doctor",
     "convert": "resize",
     "crop": "warp --size",
+    "grade": "lut",
     "identify": "info",
     "lint": "doctor",
     "rotate": "warp --rotate",
@@ -58,8 +60,7 @@ commands:
   gridsample --version           the version
 
 examples:
-  gridsample resize photo.jpg small.jpg --size 640
-  gridsample resize *.jpg --scale 50% --out small
+  gridsample resize *.jpg --size 640 --out small
   gridsample warp scan.png straight.png --rotate 1.5
 """
 
