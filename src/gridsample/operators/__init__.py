@@ -6,8 +6,8 @@
     correlation_lookup      windows of the correlation of two feature maps, at several scales
     apply_lut               colours looked up in a table, with linear or tetrahedral interpolation
 
-On the CPU, weighted sums and lookups of correlations are each one program for the result and one for
-all first derivatives, and no sample is kept.  Everywhere else, and for derivatives of higher order,
+On the CPU, weighted sums and lookups of correlations are one program for the result and one for all
+first derivatives, and no sample is kept.  Everywhere else, and for derivatives of higher order,
 they are compositions of the functions of this package, with the same results up to rounding.  The
 other operators are made of weighted sums and of sampling.  All accept NumPy arrays, torch tensors
 and JAX arrays.
