@@ -18,6 +18,10 @@ COORDS = ("normalized", "pixel", "displacement")
 # outermost pixel centres, in pixels.
 MARGINS = {"edges": 0.5, "centers": 0.0}
 
+# The value of `extrapolate` that continues the first and the last interval, in place of a boundary.
+CONTINUE = "continue"
+ENDS = (*MARGINS, CONTINUE)
+
 
 def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
     """Compute the coordinates of an axis's pixel centres, from the first to the last.
@@ -110,19 +114,26 @@ def check_coords(coords: Any, spatial: Shape, out: Shape) -> str | Axes:
     return str(coords)
 
 
-def find_end(extrapolate: Any, coords: str | Axes, align_corners: bool) -> str | None:
-    """Return the name of the place where an image ends; None if it is extrapolated.
+def require_boundary(continues: bool, target: str) -> None:
+    """Raise an error if the intervals at the ends continue, which a target does not support."""
+    if continues:
+        raise ValueError(f"{target} does not accept extrapolate 'continue'; accepted: a boundary")
 
-    False means the outer edges if these are the coordinates -1 and 1, otherwise the centres.
+
+def find_end(extrapolate: Any, coords: str | Axes, align_corners: bool) -> str | None:
+    """Return the name of the place where an image ends; None if a boundary extends it.
+
+    The name is `CONTINUE` if the intervals at the ends do instead.  False means the outer edges if
+    these are the coordinates -1 and 1, otherwise the centres.
     """
     if isinstance(extrapolate, str):
-        if extrapolate not in MARGINS:
+        if extrapolate not in ENDS:
             raise unknown_name(
-                "extrapolate", extrapolate, [*MARGINS], "is neither True, False nor a name"
+                "extrapolate", extrapolate, ENDS, "is neither True, False nor a name"
             )
         return extrapolate
     if not isinstance(extrapolate, (bool, np.bool_)):
-        names = ", ".join(map(repr, MARGINS))
+        names = ", ".join(map(repr, ENDS))
         raise TypeError(f"extrapolate must be True, False or one of {names}, got {extrapolate!r}")
     if extrapolate:
         return None

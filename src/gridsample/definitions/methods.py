@@ -147,6 +147,16 @@ class Method:
         return len(self.table)
 
     @property
+    def copies(self) -> bool:
+        """Whether the result is one pixel."""
+        return self.taps == 1 and self.normalized
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the method is linear interpolation, without votes."""
+        return self.table == ((1.0, -1.0), (0.0, 1.0)) and self.first == 0 and not self.votes
+
+    @property
     def offsets(self) -> Array:
         """The indices of the taps relative to the base index."""
         return np.arange(self.first, self.first + self.taps)

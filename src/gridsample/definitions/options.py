@@ -17,7 +17,7 @@ from gridsample.definitions.checks import (
     check_flag,
     check_threads,
 )
-from gridsample.definitions.coords import MARGINS, check_coords, find_end
+from gridsample.definitions.coords import CONTINUE, MARGINS, check_coords, find_end
 from gridsample.definitions.dtypes import (
     WIDE_TYPES,
     check_grid_type,
@@ -56,7 +56,7 @@ class Options(NamedTuple):
         coords: the units of coordinates: a name, or `Axes`.
         fill_value: the value outside: () for 0, or a tuple with one number or one per channel.
         extrapolate: True if a position outside the image has taps; otherwise where the image ends,
-            beyond which the fill value is: a name in `MARGINS`.
+            beyond which the fill value is: a name in `MARGINS`; or `CONTINUE`.
         prefilter: whether this image is prefiltered, which is only the case if some axis has a
             spline.
         channel_axis: 1, or -1 if the caller's channels come last.
@@ -104,7 +104,7 @@ class Options(NamedTuple):
         return self.changed(fill_value=()) if self.fill_value else self
 
     def extrapolates(self) -> bool:
-        """Whether every position has taps."""
+        """Whether the boundary extends the image everywhere."""
         return not isinstance(self.extrapolate, str)
 
     def fills(self) -> bool:
@@ -113,7 +113,7 @@ class Options(NamedTuple):
 
     def may_fill(self) -> bool:
         """Whether some dropped tap or point outside has the fill value."""
-        return not self.extrapolates() or self.fills()
+        return self.extrapolate in MARGINS or self.fills()
 
     def blends(self) -> bool:
         """Whether sums of taps contain the fill value, so that the grid's derivatives do, too."""
@@ -188,15 +188,20 @@ def checked(request: Request, image: Shape, grid: Shape) -> Options:
     spatial = image[1:-1] if last else image[2:]
     coords = check_coords(request.coords, spatial, grid[1:-1])
     check_axes(coords, mode, footprint)
+    end = find_end(request.extrapolate, coords, aligned)
+    padding_mode = check_boundaries(per_axis(request.padding_mode, rank, "padding_mode"))
+    if end == CONTINUE:
+        check_continued(mode, padding_mode, footprint)
+        padding_mode = ("border",) * rank
     footprint = check_footprint(footprint, rank, grid)
     if footprint is not None and request.level is not None:
         footprint = changed(footprint, level=request.level)
     return Options(
         mode=mode,
-        padding_mode=check_boundaries(per_axis(request.padding_mode, rank, "padding_mode")),
+        padding_mode=padding_mode,
         align_corners=aligned,
         coords=coords,
-        extrapolate=find_end(request.extrapolate, coords, aligned) or True,
+        extrapolate=end or True,
         prefilter=prefilter and max(splines) > 1,
         channel_axis=-1 if last else 1,
         threads=request.threads,
@@ -224,6 +229,25 @@ def check_axes(coords: str | Axes, mode: Sequence[str | Method], footprint: Any)
                 "weights for equal distances, but coords there are not equidistant; accepted: "
                 "methods that read one pixel or two, such as 'linear' and 'nearest'"
             )
+
+
+def check_continued(
+    mode: Sequence[str | Method], padding_mode: Sequence[str], footprint: Any
+) -> None:
+    """Raise an error if the intervals at the ends cannot continue under other options."""
+    wrong = [name for name in map(find_method, mode) if not (name.copies or name.is_linear)]
+    if wrong:
+        raise ValueError(
+            f"extrapolate 'continue' does not accept mode {wrong[0].name!r}; accepted: 'linear' "
+            "and methods of one pixel"
+        )
+    if any(name not in ("zeros", "border") for name in padding_mode):
+        raise ValueError(
+            "extrapolate 'continue' takes the place of a boundary; accepted with padding_mode "
+            f"'border', or none, got {tuple(padding_mode)!r}"
+        )
+    if footprint is not None:
+        raise ValueError("extrapolate 'continue' does not accept antialias=True")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -262,7 +286,8 @@ def plan_of(
         dtype=dtype.newbyteorder("="),
         real=np.dtype(np.float64 if is_double else np.float32),
         coords=options.coords,
-        margin=MARGINS[end] if isinstance(end, str) else None,
+        margin=MARGINS.get(end) if isinstance(end, str) else None,
+        continues=end == CONTINUE,
         footprint=options.footprint,
         block=options.block,
     )

@@ -56,6 +56,7 @@ class Plan:
         margin: how far the image extends beyond its outermost pixel centres, in pixels, if a
             position outside gives the fill value regardless of its taps; None if every position
             has taps.
+        continues: whether the first and the last interval continue outside, in place of a boundary.
         footprint: how the footprints of output points are sampled; None to sample points.
         block: which part of a larger output `out` is, for displacements and maps; None for all.
     """
@@ -72,6 +73,7 @@ class Plan:
     real: np.dtype[Any]
     coords: str | Axes = "normalized"
     margin: float | None = None
+    continues: bool = False
     footprint: Footprint | None = None
     block: OutputBlock | None = None
 
@@ -112,7 +114,7 @@ class Plan:
     @cached_property
     def nearest(self) -> bool:
         """Whether every point copies one pixel."""
-        copies = all(method.taps == 1 and method.normalized for method in self.methods)
+        copies = all(method.copies for method in self.methods)
         return copies and not any(BOUNDARIES[name].odd for name in self.boundaries)
 
     @cached_property

@@ -19,6 +19,7 @@ import numpy as np
 from gridsample.definitions import axis
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.checks import as_array, check_constant
+from gridsample.definitions.coords import require_boundary
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.knots import require_name
 from gridsample.definitions.labels import has_labels
@@ -175,6 +176,7 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
     boundary, size, edge = BOUNDARIES[name].code, plan.spatial[::-1][a], plan.edges[a]
     last, reach = size - 1.0, method.taps + 1
     position, coords = coordinate, require_name(plan.coords, "explain")
+    require_boundary(plan.continues, "explain")
     if coords == "normalized":
         position = float(axis.position(coordinate, last, aligned))
     elif coords == "displacement":

@@ -21,6 +21,7 @@ from gridsample.backends import Backend
 from gridsample.backends.rounding import as_integers
 from gridsample.definitions.boundaries import BOUNDARIES, MISSING, has_missing
 from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import CONTINUE, require_boundary
 from gridsample.definitions.links import about, unknown_name
 from gridsample.definitions.methods import Method
 from gridsample.definitions.request import Request, ResizeRequest
@@ -80,6 +81,8 @@ def as_rule(
         raise TypeError(f"min_weight must be a number from 0 to below 1, got {min_weight!r}")
     if not 0 <= min_weight < 1:
         raise ValueError(f"min_weight must be at least 0 and below 1, got {min_weight!r}")
+    if isinstance(request, Request):
+        require_boundary(request.extrapolate == CONTINUE, "a mean over pixels that count")
     outside = padding_mode if has_missing(padding_mode) else None
     weighted = check_flag(request.return_weight, "return_weight")
     rule = Rule(missing == "ignore", weights, float(min_weight), weighted, outside)

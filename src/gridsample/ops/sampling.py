@@ -8,6 +8,7 @@ from typing import Any
 from gridsample.backends import Backend, backend_of, operation
 from gridsample.backends.base import Gradients, Needed, prepared_call
 from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import CONTINUE
 from gridsample.definitions.dtypes import check_grid_gradient
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Coords
@@ -149,7 +150,9 @@ def grid_sample(
         extrapolate: whether to extend the image by the boundary.  With "edges" or "centers", every
             position beyond the outer edges, or the centres, of the outermost pixels gives the fill
             value; False means "edges" if coordinates are normalized with align_corners=False, and
-            "centers" otherwise.
+            "centers" otherwise.  With "continue", the first and the last interval between pixels
+            continue instead, as SciPy's fill_value=None does; for linear and one-pixel methods,
+            the latter of which give the pixel at the edge.
         prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
@@ -409,7 +412,12 @@ def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
     backend = points.backend
     dtype = sum_type(backend, image, points.array)
     mode = without_labels(options.mode, "linear")
-    options = options.changed(mode=mode, padding_mode=("constant",) * len(mode), fill_value=())
+    extrapolate, outside = options.extrapolate, "constant"
+    if extrapolate == CONTINUE:  # all taps are in the image
+        extrapolate, outside = True, "border"
+    options = options.changed(
+        mode=mode, padding_mode=(outside,) * len(mode), fill_value=(), extrapolate=extrapolate
+    )
     ones = backend.full((1, 1, *image.shape[2:]), 1, dtype, image)
     mask = points.gather(ones, options, dtype)
     mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates

@@ -20,6 +20,7 @@ import numpy as np
 
 from gridsample.definitions.axis import ZEROS, bound
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.coords import require_boundary
 from gridsample.definitions.knots import require_name
 from gridsample.definitions.options import fill_array
 from gridsample.definitions.plan import Plan
@@ -149,10 +150,15 @@ class Points(NamedTuple):
 # One axis -----------------------------------------------------------------------------------------
 
 
+# What messages call these functions.
+TARGET = "XLA without this library's kernels"
+
+
 def axes_of(call: Call) -> list[Axis]:
     """Describe all axes of a call, x first."""
     plan = call.plan
-    normalized = require_name(plan.coords, "XLA without this library's kernels") == "normalized"
+    normalized = require_name(plan.coords, TARGET) == "normalized"
+    require_boundary(plan.continues, TARGET)
     return [
         Axis(
             size, method.derivative(order), method.first, method.rounding, BOUNDARIES[name].code,

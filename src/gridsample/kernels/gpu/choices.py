@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gridsample.definitions.axis import ZEROS
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.coords import require_boundary
 from gridsample.definitions.knots import require_name
 from gridsample.definitions.plan import Plan
 
@@ -66,6 +67,7 @@ def describe(plan: Plan, a: int, order: int) -> Choices:
     """Describe axis ``a`` of a plan (x first) for an order of derivative along it."""
     method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
     named = require_name(plan.coords, "a GPU")
+    require_boundary(plan.continues, "a GPU")
     units = TO_CENTRES if plan.align_corners else TO_EDGES
     return Choices(
         taps=method.taps,

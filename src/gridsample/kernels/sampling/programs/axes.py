@@ -41,6 +41,7 @@ class AxisRule(NamedTuple):
         units: the units of coordinates.
         margin: how far the image extends beyond its outermost pixel centres; None if positions
             outside have taps.
+        continues: whether positions outside are those of the first or the last interval.
         fill_is_exact: whether points without any tap in the image have exactly the fill value.
         fill_is_constant: whether the value of points without any tap in the image is constant, so
             that they count for nothing in gradients.
@@ -54,6 +55,7 @@ class AxisRule(NamedTuple):
     folds: bool
     units: str
     margin: float | None
+    continues: bool
     fill_is_exact: bool
     fill_is_constant: bool
     length: str
@@ -93,16 +95,16 @@ class AxisRule(NamedTuple):
     def allows_pairs(self) -> bool:
         """Whether the taps are two neighbouring pixels of the image wherever the point is.
 
-        This holds for linear interpolation if the position is folded, taps outside count for 0, or
-        neighbours outside are mirrored.
+        This holds for linear interpolation if the position is folded, taps outside count for 0,
+        neighbours outside are mirrored, or the intervals at the ends continue.
         """
-        return self.is_linear and (self.folds or self.drops or self.mirrors_pairs)
+        neighbours = self.folds or self.drops or self.mirrors_pairs or self.continues
+        return self.is_linear and neighbours
 
     @property
     def is_linear(self) -> bool:
         """Whether the method is linear interpolation."""
-        linear = self.method.table == ((1.0, -1.0), (0.0, 1.0)) and self.method.first == 0
-        return linear and not self.method.votes
+        return self.method.is_linear
 
     @property
     def mirrors_pairs(self) -> bool:
@@ -120,15 +122,20 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
 
     ``filled`` says whether dropped taps have a fill value other than 0.
     """
+    continues = [
+        plan.continues and method.is_linear and size > 1
+        for method, size in zip(plan.methods, reversed(plan.spatial), strict=True)
+    ]
     return tuple(
         AxisRule(
             method=plan.methods[a],
             order=order[a],
-            boundary=BOUNDARIES[plan.boundaries[a]],
+            boundary=BOUNDARIES["border" if plan.continues else plan.boundaries[a]],
             edge=plan.edges[a],
-            folds=plan.folds[a],
+            folds=plan.folds[a] and not continues[a],
             units=units_along(plan, a),
             margin=plan.margin,
+            continues=continues[a],
             fill_is_exact=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
             fill_is_constant=plan.sums_to_one or not plan.filled,
             length=length_of(plan.spatial[-1 - a], plan.methods[a].taps),
@@ -281,7 +288,10 @@ class Axis:
             if rule.folds or code >= formulas.REFLECTION or outside is not None:
                 position = usable.select(position, 0.0)  # elsewhere, `confine` replaces NaN
             sign: Any = 1.0
-            if rule.folds and rule.margin == 0:
+            if rule.continues:
+                # NaN would be no index of a pixel.
+                position = valid.select(position, 0.0)
+            elif rule.folds and rule.margin == 0:
                 # Positions are between the centres of the outermost pixels, where nothing folds.
                 sign = ((position > 0.0) & (position < last)).select(1.0, 0.0)
             elif code >= formulas.REFLECTION and not (rule.folds and rule.edge):
@@ -358,6 +368,9 @@ class Axis:
         Those of an image that wraps around are in it, so that taps are neighbours but at its ends.
         """
         floor, t = formulas.split(located.position, self.rule.method.rounding)
+        if self.rule.continues:
+            floor = self.first_of_pair(floor)
+            t = located.position - floor
         base = floor.to(self.offset_kind)
         if self.rule.boundary.code == formulas.WRAP:
             base = (base < 0).select(base + self.size, base)  # see `confine`
@@ -459,13 +472,17 @@ class Axis:
         if self.rule.mirrors_pairs:
             return self.mirrored_pair(position)
         base = position.floor()
-        pixel = base.minimum(self.last - 1.0).maximum(0.0)
+        pixel = self.first_of_pair(base)
         between = None
         if self.rule.may_drop:
             between = pixel == base
             if self.rule.single:
                 between = between & (self.last > 0.0)  # there is no second pixel
         return Pair(pixel.to(self.offset_kind), position - pixel, between, None)
+
+    def first_of_pair(self, base: Value) -> Value:
+        """Return the first pixel of the interval of the image that is nearest to a base index."""
+        return base.minimum(self.last - 1.0).maximum(0.0)
 
     def mirrored_pair(self, position: Value) -> Pair:
         """Mirror the two neighbours of positions into the image.
@@ -526,7 +543,7 @@ class Axis:
                 if self.rule.single:
                     second = second & (self.last > 0.0)
                 present = (d >= -1.0) & (d < 1.0), second
-        elif order + derivatives == 0:
+        elif order + derivatives == 0 and not self.rule.continues:
             # On the last pixel, the one before is no tap: it may be NaN.
             present = d < 1.0, None
         if partition:
