@@ -87,6 +87,19 @@ def test_cameras_and_lenses_in_batches() -> None:
     assert single.shape == (2,)
 
 
+def test_many_points_are_undistorted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = np.random.default_rng(2).uniform(-0.4, 0.4, (2, 31, 2))
+    points[0, 3], points[1, 30] = np.nan, 9.0
+    for model, k in (("opencv", TERMS), ("fisheye", FISHEYE)):
+        lenses = k * np.array([[1.0], [0.5]])
+        whole = cameras.undistort_points(points, lenses, model=model, rays=True)
+        with monkeypatch.context() as patch:
+            patch.setattr("gridsample.cameras.undistortion.PART", 14)
+            parts = cameras.undistort_points(points, lenses, model=model, rays=True)
+        assert np.isnan(parts[0, 3]).all()
+        np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-15)
+
+
 @pytest.mark.parametrize(
     ("model", "k"), [("opencv", TERMS), ("opencv", TERMS[:5]), ("fisheye", FISHEYE)]
 )

@@ -29,6 +29,8 @@ from gridsample.cameras.lenses import (
 
 # The iterations that bracket a ray's angle, and those of Newton's method from there.
 HALVINGS, STEPS = 8, 12
+# The points of a part: finding the field of the lens anew costs as much as some hundred of them.
+PART = 1 << 14
 # The largest angle between a ray and the viewing direction in the model "opencv": 0.1 degrees less
 # than a right angle, whose tangent is not finite.
 WIDEST = math.radians(89.9)
@@ -93,21 +95,33 @@ def undistort_points(
         check_shape(backend, "intrinsics", matrix, (3, 3))
     check_batches(backend, points=(array, 2), distortion=(coefficients, 1), intrinsics=(matrix, 2))
     is_single = len(array.shape) == 1
-    array = array[None] if is_single else array
-    if matrix is not None:
-        inverse = backend.xp.linalg.inv(matrix[..., :2, :2])
-        array = transform(backend, inverse, array - matrix[..., None, :2, 2])
-    with backend.quiet():  # NaN stays NaN
-        result = undistort(backend, array, coefficients, model, max_angle)
-    if not rays:
-        z = result[..., 2:]
+    inverse = None if matrix is None else backend.xp.linalg.inv(matrix[..., :2, :2])
+
+    def result_of(array: Array) -> Array:
+        if matrix is not None:
+            array = transform(backend, inverse, array - matrix[..., None, :2, 2])
+        with backend.quiet():  # NaN stays NaN
+            found = undistort(backend, array, coefficients, model, max_angle)
+        if rays:
+            return flip_axes(backend, found, axes, -1)
+        z = found[..., 2:]
         in_front = z > 0
-        plane = result[..., :2] / backend.xp.where(in_front, z, 1)
-        result = backend.xp.where(in_front, plane, float("nan"))
-    else:
-        result = flip_axes(backend, result, axes, -1)
+        plane = found[..., :2] / backend.xp.where(in_front, z, 1)
+        return backend.xp.where(in_front, plane, float("nan"))
+
+    result = in_parts(backend, array[None] if is_single else array, result_of)
     result = result[..., 0, :] if is_single else result
     return backend.restore(result, first_array(points, distortion, intrinsics))
+
+
+def in_parts(backend: Backend, points: Array, compute: Callable[[Array], Array]) -> Array:
+    """Compute a function of points (..., P, 2) in parts whose arrays stay in the cache."""
+    count = max(1, PART // max(1, math.prod(points.shape[:-2])))
+    total = points.shape[-2]
+    if not backend.is_host or total <= count:
+        return compute(points)
+    parts = [compute(points[..., first : first + count, :]) for first in range(0, total, count)]
+    return backend.concatenate(parts, -2)
 
 
 def undistort(
@@ -201,7 +215,7 @@ def by_distance(
 
     def image_of(angle: Array) -> Array:
         tangent = xp.tan(angle)
-        numerator, denominator = radial_terms(tangent * tangent, k)[:2]
+        numerator, denominator = radial_factor(tangent * tangent, k)
         return tangent * numerator / denominator
 
     def decreases(angle: Array) -> Array:
@@ -231,18 +245,23 @@ def bracketed(
     return (low + high) / 2
 
 
+def radial_factor(square: Array, k: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the radial factor's numerator and denominator."""
+    top = 1 + square * (k[0] + square * (k[1] + square * k[4] if len(k) > 4 else k[1]))
+    if len(k) <= 5:
+        return top, square * 0 + 1
+    return top, 1 + square * (k[5] + square * (k[6] + square * k[7]))
+
+
 def radial_terms(square: Array, k: Sequence[Array]) -> tuple[Array, Array, Array, Array]:
     """Return the radial factor's numerator and denominator, and their derivatives.
 
     The derivatives are those along the square of the radius.
     """
-    one = square * 0 + 1
-    k3 = k[4] if len(k) > 4 else square * 0
-    top = 1 + square * (k[0] + square * (k[1] + square * k3))
-    d_top = k[0] + square * (2 * k[1] + 3 * square * k3)
+    top, bottom = radial_factor(square, k)
+    d_top = k[0] + square * (2 * k[1] + 3 * square * k[4] if len(k) > 4 else 2 * k[1])
     if len(k) <= 5:
-        return top, one, d_top, square * 0
-    bottom = 1 + square * (k[5] + square * (k[6] + square * k[7]))
+        return top, bottom, d_top, square * 0
     return top, bottom, d_top, k[5] + square * (2 * k[6] + 3 * square * k[7])
 
 
