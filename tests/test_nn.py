@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -33,6 +34,17 @@ def test_options_by_name_are_those_of_the_function() -> None:
         GridSample("spline3", "constant", **options)(image, grid),
         gridsample.grid_sample(image, grid, "spline3", "constant", **options),
     )
+
+
+@pytest.mark.parametrize("name", sorted({*gridsample.nn.__all__} - {"DeformableAttention"}))
+def test_unknown_options_get_a_suggestion(name: str) -> None:
+    module = getattr(gridsample.nn, name)
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected .* 'xyzzy'$"):
+        module(xyzzy=1)
+    for word, option in (("order", "mode"), ("shape", "size"), ("aligncorners", "align_corners")):
+        if option in inspect.signature(module).parameters:
+            with pytest.raises(TypeError, match=f"'{word}'; did you mean '{option}'"):
+                module(**{word: 1})
 
 
 def test_options_are_shown() -> None:

@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
         'gridsample.nn needs torch: pip install "gridsample[torch]"', name="torch"
     ) from error
 
+from gridsample.backends import constructor
 from gridsample.definitions.boundaries import check_boundary, without_missing
 from gridsample.definitions.checks import check_dense, check_flag
 from gridsample.definitions.coords import find_end, find_units
@@ -89,6 +90,7 @@ class GridSample(nn.Module):
             coords='displacement')
     """
 
+    @constructor
     def __init__(
         self,
         mode: Mode = "bilinear",
@@ -165,6 +167,7 @@ class AffineGrid(nn.Module):
         torch.Size([5, 2, 3, 2])
     """
 
+    @constructor
     def __init__(self, size: Sequence[int], align_corners: bool = False) -> None:
         super().__init__()
         self.size = tuple(size)
@@ -218,6 +221,7 @@ class SpatialTransformer(nn.Module):
         >>> torch.testing.assert_close(transform(image), image)
     """
 
+    @constructor
     def __init__(
         self,
         localization: nn.Module,

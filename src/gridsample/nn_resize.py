@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gridsample.backends import constructor
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.methods import Mode, listed
 from gridsample.definitions.request import ResizeRequest
@@ -108,6 +109,7 @@ class Upsample(Resize):
         tensor([[[0., 1., 2., 3.]]])
     """
 
+    @constructor
     def __init__(
         self,
         size: Size | None = None,
@@ -144,6 +146,7 @@ class Downsample(Resize):
         tensor([[[0.5000, 2.5000, 4.5000]]])
     """
 
+    @constructor
     def __init__(
         self, size: Size | None = None, scale_factor: Factor | None = None, mode: Mode = "area"
     ) -> None:
@@ -187,6 +190,7 @@ class PatchDownsample(nn.Module):
         torch.Size([2, 96, 16, 16])
     """
 
+    @constructor
     def __init__(
         self,
         in_channels: int,
@@ -282,6 +286,7 @@ class CenterPool(nn.Module):
         tensor([[[[2.5000, 4.5000]]]])
     """
 
+    @constructor
     def __init__(self, centers: Sequence[Sequence[float]]) -> None:
         super().__init__()
         self.centers = tuple(tuple(float(c) for c in axis) for axis in centers)
@@ -357,6 +362,7 @@ class Pyramid(nn.Module):
         >>> torch.testing.assert_close(pyramid.inverse(levels), image)
     """
 
+    @constructor
     def __init__(
         self, levels: int, kind: str = "laplacian", *, down: Mode = "gaussian", up: Mode = "cubic"
     ) -> None:

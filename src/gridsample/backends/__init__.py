@@ -22,7 +22,15 @@ from gridsample.definitions.links import unknown_keyword
 from gridsample.definitions.request import Request, shared
 from gridsample.kernels import forks
 
-__all__ = ["Backend", "backend_of", "is_foreign", "operation", "overridable", "register"]
+__all__ = [
+    "Backend",
+    "backend_of",
+    "constructor",
+    "is_foreign",
+    "operation",
+    "overridable",
+    "register",
+]
 
 Loader = Callable[[], Backend]
 P = ParamSpec("P")
@@ -165,7 +173,7 @@ def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            check_keywords(function, kwargs, parameters)
+            check_keywords(function.__name__, kwargs, parameters)
             if is_overridden(names, args, kwargs):
                 overridden: R = call_torch_function(call, args, kwargs, names)
                 return overridden
@@ -174,6 +182,22 @@ def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return decorate
+
+
+def constructor(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate the ``__init__`` of a class, so that an unknown option gets the same error.
+
+    For torch's modules, whose own class says only that there is no such option.
+    """
+    _, *names = inspect.signature(function).parameters
+    name = function.__qualname__.removesuffix(".__init__")
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_keywords(name, kwargs, names)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def operation(
@@ -219,7 +243,7 @@ def operation(
                     result: R | None = shortcut(backend, known, *first, **others) if known else None
                     if result is not None:
                         return result
-            check_keywords(function, kwargs, binding.names)
+            check_keywords(function.__name__, kwargs, binding.names)
             if is_overridden(names, args, kwargs):
                 overridden: R = call_torch_function(call, args, kwargs, names)
                 return overridden
@@ -296,13 +320,11 @@ class Binding:
 _NONE: dict[str, Any] = {}
 
 
-def check_keywords(
-    function: Callable[..., Any], kwargs: dict[str, Any], names: Sequence[str]
-) -> None:
+def check_keywords(function: str, kwargs: dict[str, Any], names: Sequence[str]) -> None:
     """Raise an error for an argument that a function does not have."""
     for name in kwargs:
         if name not in names:
-            raise unknown_keyword(function.__name__, name, names)
+            raise unknown_keyword(function, name, names)
 
 
 def is_overridden(names: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
