@@ -6,8 +6,6 @@ point is missed.
 
 from __future__ import annotations
 
-import bisect
-import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.chunked.overlaps import ends_of, overlapping
 from gridsample.definitions import axis
 from gridsample.definitions.boundaries import BOUNDARIES, Boundary, has_missing, without_missing
 from gridsample.definitions.checks import check_flag
@@ -87,7 +86,7 @@ class Region(NamedTuple):
             chunks: the sizes of the chunks along each axis.
         """
         return itertools.product(
-            *[overlapping(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True)]
+            *[chunks_of(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True)]
         )
 
 
@@ -96,20 +95,11 @@ def lengths_of(block: Sequence[slice]) -> Shape:
     return tuple([part.stop - part.start for part in block])
 
 
-def overlapping(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
+def chunks_of(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
     """Return the chunks of an axis that overlap intervals, in order."""
     ends = ends_of(tuple(sizes))
-    overlaps = [
-        range(bisect.bisect_right(ends, start), bisect.bisect_right(ends, stop - 1) + 1)
-        for start, stop in pieces
-    ]
-    return overlaps[0] if len(overlaps) == 1 else sorted(set().union(*overlaps))
-
-
-@functools.lru_cache(maxsize=64)
-def ends_of(sizes: Shape) -> Shape:
-    """Return where chunks of these sizes end."""
-    return tuple(itertools.accumulate(sizes))
+    found = [overlapping(start, stop, ends) for start, stop in pieces]
+    return found[0] if len(found) == 1 else sorted(set().union(*found))
 
 
 def sampling_of(

@@ -13,6 +13,7 @@ import numpy as np
 from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
+from gridsample.chunked.overlaps import copy_chunks, ends_of
 from gridsample.chunked.regions import Array, Block, Region
 from gridsample.chunked.windows import Window
 from gridsample.definitions.checks import check_dense
@@ -27,19 +28,17 @@ class ChunkLayout:
 
     Attributes:
         chunks: the sizes of the chunks along each spatial axis.
-        starts: the first pixels of the chunks.
         channel_axis: 1 or -1.
     """
 
     chunks: Chunks
-    starts: Chunks
     channel_axis: int
 
     @classmethod
     def of(cls, array: Any, channel_axis: int = 1) -> ChunkLayout:
         """Describe a dask array (N, C, *spatial), or (N, *spatial, C)."""
         chunks = array.chunks[1:-1] if channel_axis == -1 else array.chunks[2:]
-        return cls(chunks, tuple(starts_of(sizes) for sizes in chunks), channel_axis)
+        return cls(chunks, channel_axis)
 
     @property
     def first_axis(self) -> int:
@@ -102,28 +101,14 @@ class LoadedChunks(NamedTuple):
 
     def read(self, box: tuple[slice, ...], out: Array) -> None:
         """Store the pixels of a box, of all axes, in an array."""
-        layout = self.layout
-        axes = range(layout.first_axis, layout.first_axis + len(layout.chunks))
-        for index in Region.of_box([box[k] for k in axes]).chunks(layout.chunks):
-            target, source = [slice(None)] * out.ndim, [slice(None)] * out.ndim
-            for k, n, starts, sizes in zip(axes, index, layout.starts, layout.chunks, strict=True):
-                first = max(box[k].start, starts[n])
-                final = min(box[k].stop, starts[n] + sizes[n])
-                target[k] = slice(first - box[k].start, final - box[k].start)
-                source[k] = slice(first - starts[n], final - starts[n])
-            chunk = self.chunks[index]
-            check_dense(chunk=chunk)
-            np.copyto(out[tuple(target)], chunk[tuple(source)], casting="same_kind")
-
-
-def starts_of(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return where chunks of these sizes begin."""
-    return (*itertools.accumulate(sizes[:-1], initial=0),)
+        layout, first = self.layout, self.layout.first_axis
+        ends = [ends_of(sizes) for sizes in layout.chunks]
+        copy_chunks(self.chunks.__getitem__, box[first : first + len(ends)], ends, out, first)
 
 
 def parts_of(sizes: Sequence[int]) -> list[slice]:
     """Return the chunks of an axis as slices."""
-    return [slice(a, a + n) for a, n in zip(starts_of(sizes), sizes, strict=True)]
+    return [slice(end - n, end) for end, n in zip(ends_of(tuple(sizes)), sizes, strict=True)]
 
 
 def blocks_of(chunks: Sequence[Sequence[int]]) -> Iterator[tuple[Shape, Block]]:

@@ -329,7 +329,7 @@ def coordinate_bounds(
     out, rank = tuple(points.shape[1:-1]), points.shape[-1]
     image = (1, 1, *([max(n, 1) for n in out] if len(out) == rank else [1] * rank))
     sampling = sampling_of(image, out, coords=coords, antialias=antialias)
-    no_image, layout = ChunkLayout(((),) * rank, ((),) * rank, 1), ChunkLayout.of(points, -1)
+    no_image, layout = ChunkLayout(((),) * rank, 1), ChunkLayout.of(points, -1)
     call = Call(sampling, no_image, points.dtype, points.dtype, grid=layout)
     assert call.grid is not None
     layout = call.grid

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from gridsample.chunked.halving import copy_type, halved_part, pixels_of, stored_type
-from gridsample.chunked.regions import Array, Intervals, Sampling, level_of, overlapping
+from gridsample.chunked.overlaps import copy_chunks, ends_of, overlapping
+from gridsample.chunked.regions import Array, Intervals, Sampling, level_of
 from gridsample.chunked.splines import Line, Part, filter_part, part_of_line
-from gridsample.dask.graphs import Chunks, array_of_tasks, blocks_of, starts_of
-from gridsample.definitions.checks import check_dense
+from gridsample.dask.graphs import Chunks, array_of_tasks, blocks_of
 from gridsample.definitions.shapes import Shape
 
 
@@ -82,7 +82,7 @@ def along_axis(image: Any, operation: Operation, out_chunks: Sequence[int]) -> A
             keys = [
                 (image.name, *index[:axis], k, *index[axis + 1 :])
                 for piece in operation.pieces(part.start, part.stop)
-                for k in overlapping((piece,), sizes)
+                for k in overlapping(*piece, ends_of(sizes))
             ]
             yield index, (compute, common, part, keys)
 
@@ -92,15 +92,15 @@ def along_axis(image: Any, operation: Operation, out_chunks: Sequence[int]) -> A
 
 def compute(call: Call, part: slice, chunks: Sequence[Array]) -> Array:
     """Compute a part of lines, given the chunks that its inputs overlap; what a task runs."""
-    operation, sizes = call.operation, call.chunks
-    starts, inputs, chunk = starts_of(sizes), list[Array](), iter(chunks)
-    for start, stop in operation.pieces(part.start, part.stop):
-        for k in overlapping(((start, stop),), sizes):
-            used = slice(max(start - starts[k], 0), min(stop - starts[k], sizes[k]))
-            pixels = next(chunk)
-            check_dense(chunk=pixels)
-            inputs.append(pixels[(slice(None),) * operation.axis + (used,)])
-    joined = np.concatenate(inputs, operation.axis, dtype=operation.dtype, casting="unsafe")
+    operation, ends = call.operation, ends_of(call.chunks)
+    pieces, chunk, axis = operation.pieces(part.start, part.stop), iter(chunks), operation.axis
+    shape = list(chunks[0].shape)
+    shape[axis] = sum(stop - start for start, stop in pieces)
+    joined, first = np.empty(shape, operation.dtype), 0
+    for start, stop in pieces:
+        place = (slice(None),) * axis + (slice(first, first + stop - start),)
+        copy_chunks(lambda _: next(chunk), [slice(start, stop)], [ends], joined[place], axis)
+        first += stop - start
     return operation.compute(joined, part.start, part.stop)
 
 

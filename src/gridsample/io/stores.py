@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample.chunked.overlaps import copy_chunks
 from gridsample.io.image import FileError, as_file_error, reason, require
 
 Region = tuple[slice, ...]
@@ -116,6 +117,7 @@ class ChunkReader:
     def __init__(self, array: Any, cache_bytes: int = CACHE_BYTES) -> None:
         self.array, self.lock = array, threading.Lock()
         self.shape, self.chunks = array.shape, array.chunks
+        self.ends = [range(n, size + n, n) for size, n in zip(self.shape, self.chunks, strict=True)]
         self.dtype = np.dtype(array.dtype).newbyteorder("=")
         self.cache: OrderedDict[tuple[int, ...], Future[NDArray[Any]]] = OrderedDict()
         self.limit = max(1, cache_bytes // (math.prod(self.chunks) * self.dtype.itemsize))
@@ -128,17 +130,7 @@ class ChunkReader:
 
     def read(self, region: Region, out: NDArray[Any]) -> None:
         """Store a region in an array."""
-        ranges = [
-            range(part.start // n, -(-part.stop // n))
-            for part, n in zip(region, self.chunks, strict=True)
-        ]
-        for index in itertools.product(*ranges):
-            target, source_slices = [], []
-            for part, k, n in zip(region, index, self.chunks, strict=True):
-                begin, end = max(part.start, k * n), min(part.stop, (k + 1) * n)
-                target.append(slice(begin - part.start, end - part.start))
-                source_slices.append(slice(begin - k * n, end - k * n))
-            out[tuple(target)] = self.chunk(index)[tuple(source_slices)]
+        copy_chunks(self.chunk, region, self.ends, out)
 
     def chunk(self, index: tuple[int, ...]) -> NDArray[Any]:
         """Return a decoded chunk, cut off at the ends of the array."""
