@@ -19,7 +19,9 @@ def test_boxes_are_those_of_the_whole_array(first_axis: int) -> None:
 
     def chunk(index: tuple[int, ...]) -> np.ndarray:
         reads.append(index)
-        slices = [slice(line[k] - n[k], line[k]) for line, n, k in zip(ends, sizes, index, strict=True)]
+        slices = [
+            slice(line[k] - n[k], line[k]) for line, n, k in zip(ends, sizes, index, strict=True)
+        ]
         return whole[(*before, *slices)]
 
     for _ in range(50):

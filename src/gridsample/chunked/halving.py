@@ -6,12 +6,22 @@ pixels become m (`gridsample.definitions.footprints.halving`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gridsample.chunked.regions import Array, Interval, Sampling, level_of, sum_type
+from gridsample.chunked.regions import (
+    Array,
+    Interval,
+    Intervals,
+    Sampling,
+    level_of,
+    sum_type,
+)
 from gridsample.definitions.footprints import halving
+from gridsample.definitions.shapes import Shape
 
 
 def copy_type(call: Sampling, image: np.dtype[Any]) -> np.dtype[Any]:
@@ -65,3 +75,45 @@ def halved_part(pixels: Array, axis: int, size: int, start: int, stop: int) -> A
     ]
     total: Array = sum(taps[1:], taps[0])
     return total
+
+
+@dataclass(frozen=True)
+class Halving:
+    """A halved copy along an axis.
+
+    Attributes:
+        axis: the axis.
+        size: the size of a line before.
+        dtype: the dtype of the copy.
+    """
+
+    axis: int
+    size: int
+    dtype: np.dtype[Any]
+
+    def pieces(self, start: int, stop: int) -> Intervals:
+        """Return the inputs of the entries ``start`` to ``stop``, which `compute` takes."""
+        return (pixels_of(self.size, start, stop),)
+
+    def compute(self, inputs: Array, start: int, stop: int) -> Array:
+        """Compute some entries of all lines from their inputs."""
+        return halved_part(inputs, self.axis, self.size, start, stop)
+
+
+def halvings_of(
+    call: Sampling, axes: Sequence[int], shape: Shape, dtype: np.dtype[Any]
+) -> list[list[Halving]]:
+    """Return how an image becomes its copy at the level of a call: for each level, axis by axis.
+
+    Args:
+        call: the call.
+        axes: the spatial axes of the array.
+        shape: the shape of the array.
+        dtype: its dtype.
+    """
+    sizes, levels = list(shape), list[list[Halving]]()
+    for _ in range(level_of(call)):
+        levels.append([Halving(k, sizes[k], copy_type(call, dtype)) for k in axes if sizes[k] > 1])
+        for k in axes:
+            sizes[k] = (sizes[k] + 1) // 2
+    return levels

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.chunked.halving import copy_type, halved_part, pixels_of, stored_type
+from gridsample.chunked.halving import Halving, halvings_of, stored_type
 from gridsample.chunked.overlaps import copy_chunks, ends_of, overlapping
-from gridsample.chunked.regions import Array, Intervals, Sampling, level_of
+from gridsample.chunked.regions import Array, Intervals, Sampling
 from gridsample.chunked.splines import Line, Part, filter_part, part_of_line
 from gridsample.dask.graphs import Chunks, array_of_tasks, blocks_of
 from gridsample.definitions.shapes import Shape
@@ -40,23 +40,6 @@ class Filter:
     def compute(self, inputs: Array, start: int, stop: int) -> Array:
         """Compute a part of all lines from its inputs."""
         return filter_part(inputs, self.line, self.part(start, stop))
-
-
-@dataclass(frozen=True)
-class Halving:
-    """A halved copy along an axis; ``size`` is that of the line before."""
-
-    axis: int
-    size: int
-    dtype: np.dtype[Any]
-
-    def pieces(self, start: int, stop: int) -> Intervals:
-        """See `Filter`."""
-        return (pixels_of(self.size, start, stop),)
-
-    def compute(self, inputs: Array, start: int, stop: int) -> Array:
-        """See `Filter`."""
-        return halved_part(inputs, self.axis, self.size, start, stop)
 
 
 # What is computed along an axis; ``dtype`` is that of the result.
@@ -114,12 +97,11 @@ def filtered(image: Any, lines: Sequence[Line], dtype: np.dtype[Any]) -> Any:
 
 def halved(image: Any, call: Sampling, first: int) -> Any:
     """Return the copy of an image at the level of a call; its spatial axes begin with ``first``."""
-    dtype, stored = copy_type(call, image.dtype), stored_type(call, image.dtype)
-    for _ in range(level_of(call)):
-        for axis in range(first, first + len(call.spatial)):
-            sizes, n = image.chunks[axis], image.shape[axis]
-            if n > 1:
-                entries, step = (n + 1) // 2, max(sizes)
-                out_chunks = [min(step, entries - k) for k in range(0, entries, step)]
-                image = along_axis(image, Halving(axis, n, dtype), out_chunks)
+    axes = range(first, first + len(call.spatial))
+    stored = stored_type(call, image.dtype)
+    for level in halvings_of(call, axes, image.shape, image.dtype):
+        for operation in level:
+            entries, step = (operation.size + 1) // 2, max(image.chunks[operation.axis])
+            out_chunks = [min(step, entries - k) for k in range(0, entries, step)]
+            image = along_axis(image, operation, out_chunks)
     return image.astype(stored)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.chunked.halving import copy_type, halved_part, pixels_of, stored_type
-from gridsample.chunked.regions import Sampling, lengths_of, level_of
+from gridsample.chunked.halving import Halving, copy_type, halvings_of, stored_type
+from gridsample.chunked.regions import Sampling, lengths_of
 from gridsample.chunked.splines import Line, coefficients_of
 from gridsample.io.stores import CACHE_BYTES, ChunkReader, Region
 
@@ -51,33 +51,30 @@ class Halved:
     """
 
     def __init__(
-        self,
-        pixels: ChunkReader,
-        spatial: Sequence[int],
-        sum_dtype: np.dtype[Any],
-        dtype: np.dtype[Any],
+        self, pixels: ChunkReader, halvings: Sequence[Halving], dtype: np.dtype[Any]
     ) -> None:
-        self.pixels, self.spatial, self.chunks = pixels, spatial, pixels.chunks
-        self.sum_dtype, self.dtype = sum_dtype, dtype
-        self.shape = tuple((n + 1) // 2 if k in spatial else n for k, n in enumerate(pixels.shape))
+        self.pixels, self.halvings, self.dtype = pixels, halvings, dtype
+        self.chunks, axes = pixels.chunks, [halving.axis for halving in halvings]
+        self.shape = tuple((n + 1) // 2 if k in axes else n for k, n in enumerate(pixels.shape))
 
     def __getitem__(self, region: Region) -> NDArray[Any]:
         """Compute a region."""
-        axes = [k for k in self.spatial if self.pixels.shape[k] > 1]
-        ends = {k: (self.pixels.shape[k], region[k].start, region[k].stop) for k in axes}
+        ends = [(region[each.axis].start, region[each.axis].stop) for each in self.halvings]
         source_region = list(region)
-        for k in axes:
-            source_region[k] = slice(*pixels_of(*ends[k]))
-        values = self.pixels[tuple(source_region)].astype(self.sum_dtype, copy=False)
-        for k in axes:
-            values = halved_part(values, k, *ends[k])
+        for each, (start, stop) in zip(self.halvings, ends, strict=True):
+            (piece,) = each.pieces(start, stop)
+            source_region[each.axis] = slice(*piece)
+        values = self.pixels[tuple(source_region)]
+        for each, (start, stop) in zip(self.halvings, ends, strict=True):
+            values = each.compute(values.astype(each.dtype, copy=False), start, stop)
         return values.astype(self.dtype, copy=False)
 
 
 def at_level(pixels: ChunkReader, spatial: Sequence[int], call: Sampling) -> ChunkReader:
     """Return a reader of the copy of an image at the level of a call."""
-    sum_dtype, stored_dtype = copy_type(call, pixels.dtype), stored_type(call, pixels.dtype)
-    for n in range(level_of(call), 0, -1):
-        copy = Halved(pixels, spatial, sum_dtype, stored_dtype if n == 1 else sum_dtype)
+    stored, dtype = stored_type(call, pixels.dtype), copy_type(call, pixels.dtype)
+    levels = halvings_of(call, spatial, pixels.shape, pixels.dtype)
+    for n, halvings in enumerate(levels, 1):
+        copy = Halved(pixels, halvings, stored if n == len(levels) else dtype)
         pixels = ChunkReader(copy, CACHE_BYTES // 4)
     return pixels
