@@ -22,7 +22,8 @@ from gridsample.definitions.checks import check_dense, check_flag
 from gridsample.definitions.coords import find_end, find_units
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.knots import Coords
-from gridsample.definitions.methods import Mode, find_method, listed
+from gridsample.definitions.methods import Mode, Padding, find_method, listed
+from gridsample.definitions.names import MarginName, MissingName
 from gridsample.definitions.request import Request
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
@@ -94,15 +95,15 @@ class GridSample(nn.Module):
     def __init__(
         self,
         mode: Mode = "bilinear",
-        padding_mode: Mode = "zeros",
+        padding_mode: Padding = "zeros",
         align_corners: bool = False,
         *,
         coords: Coords = "normalized",
         fill_value: Any = 0,
-        extrapolate: bool | str = True,
+        extrapolate: bool | MarginName = True,
         prefilter: bool = True,
         channel_axis: int = 1,
-        missing: str = "propagate",
+        missing: MissingName = "propagate",
         min_weight: float = 0.0,
         antialias: bool = False,
         max_samples: int = MAX_SAMPLES,
@@ -227,7 +228,7 @@ class SpatialTransformer(nn.Module):
         localization: nn.Module,
         size: Sequence[int] | None = None,
         mode: Mode = "bilinear",
-        padding_mode: Mode = "zeros",
+        padding_mode: Padding = "zeros",
         align_corners: bool = False,
     ) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from gridsample.backends import constructor
 from gridsample.definitions.checks import check_dense
-from gridsample.definitions.methods import Mode, listed
+from gridsample.definitions.methods import ResizingMode, listed
 from gridsample.definitions.request import ResizeRequest
 from gridsample.definitions.shapes import MAX_RANK, axis_name
 from gridsample.ops.resizing import Factor, interpolate, plan_resizing
@@ -37,7 +37,7 @@ class Resize(nn.Module):
         self,
         size: Size | None,
         scale_factor: Factor | None,
-        mode: Mode,
+        mode: ResizingMode,
         align_corners: bool | None,
         recompute_scale_factor: bool | None,
         antialias: bool,
@@ -114,7 +114,7 @@ class Upsample(Resize):
         self,
         size: Size | None = None,
         scale_factor: Factor | None = None,
-        mode: Mode = "nearest",
+        mode: ResizingMode = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
     ) -> None:
@@ -148,7 +148,10 @@ class Downsample(Resize):
 
     @constructor
     def __init__(
-        self, size: Size | None = None, scale_factor: Factor | None = None, mode: Mode = "area"
+        self,
+        size: Size | None = None,
+        scale_factor: Factor | None = None,
+        mode: ResizingMode = "area",
     ) -> None:
         super().__init__(size, scale_factor, mode, None, None, mode != "area")
 
@@ -364,7 +367,12 @@ class Pyramid(nn.Module):
 
     @constructor
     def __init__(
-        self, levels: int, kind: str = "laplacian", *, down: Mode = "gaussian", up: Mode = "cubic"
+        self,
+        levels: int,
+        kind: str = "laplacian",
+        *,
+        down: ResizingMode = "gaussian",
+        up: ResizingMode = "cubic",
     ) -> None:
         super().__init__()
         if levels < 0:

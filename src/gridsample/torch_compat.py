@@ -40,7 +40,7 @@ from gridsample.backends.torch.internals import autocast_is_enabled, originals
 from gridsample.backends.torch.operators import is_eager_on_cpu
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.request import Request, ResizeRequest, request_of
 from gridsample.definitions.shapes import check_output
 from gridsample.ops import resizing as resize
@@ -91,7 +91,7 @@ def grid_sample(
     input: Tensor,
     grid: Tensor,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool | None = None,
     *,
     strict: bool = False,

@@ -23,7 +23,8 @@ from gridsample.alpha import Alpha, divide, multiply
 from gridsample.backends import backend_of
 from gridsample.definitions.boundaries import has_missing
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.methods import Mode, find_method, per_axis
+from gridsample.definitions.methods import Mode, Padding, find_method, per_axis
+from gridsample.definitions.names import MissingName
 from gridsample.definitions.request import Request
 from gridsample.ops.arrays import filtered, planes
 from gridsample.ops.footprints import footprint
@@ -295,10 +296,10 @@ def sample(
     shape: Sequence[int],
     *,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     fill_value: Any = 0,
-    missing: str = "propagate",
+    missing: MissingName = "propagate",
     antialias: bool = False,
     alpha: Alpha | None = None,
     threads: int | None = None,

@@ -21,7 +21,8 @@ import numpy as np
 from gridsample.backends import Backend, overridable
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.lattice import Lattice
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import FootprintName, MarginName, MissingName
 from gridsample.fields.arrays import check_name
 from gridsample.fields.paths import (
     BoundedTransform,
@@ -53,19 +54,19 @@ AXES = ("ijk", "xyz")
 def resample(
     image: Any,
     affine: Any,
-    like: tuple[Sequence[int], Any],
+    like: tuple[Sequence[int], Any] | Lattice,
     transform: Any = None,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    footprint: str = ATTACH,
-    missing: str = "propagate",
+    footprint: FootprintName = ATTACH,
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     return_weight: bool = False,
@@ -165,19 +166,19 @@ def resample_vjp(
     grad_output: Any,
     image: Any,
     affine: Any,
-    like: tuple[Sequence[int], Any],
+    like: tuple[Sequence[int], Any] | Lattice,
     transform: Any = None,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    footprint: str = ATTACH,
-    missing: str = "propagate",
+    footprint: FootprintName = ATTACH,
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     threads: int | None = None,
@@ -236,7 +237,11 @@ def resample_vjp(
 
 @overridable(arrays=1)
 def world_grid(
-    affine: Any, like: tuple[Sequence[int], Any], transform: Any = None, *, axes: str = "ijk"
+    affine: Any,
+    like: tuple[Sequence[int], Any] | Lattice,
+    transform: Any = None,
+    *,
+    axes: str = "ijk",
 ) -> Any:
     """Make the grid at which `resample` samples.
 

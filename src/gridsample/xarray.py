@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from gridsample.backends import backend_of
 from gridsample.definitions.knots import is_monotonic
-from gridsample.definitions.methods import Mode, listed
+from gridsample.definitions.methods import Mode, Padding, listed
+from gridsample.definitions.names import MarginName, MissingName
 from gridsample.fields.arrays import cells_of, determinant, solve
 from gridsample.fields.conversions import to_pixel
 from gridsample.ops.derivatives import grid_gradient
@@ -45,12 +46,12 @@ def resample(
     image: xarray.DataArray,
     like: Any,
     mode: Mode = "linear",
-    padding_mode: Mode = "constant",
+    padding_mode: Padding = "constant",
     *,
     fill_value: Any = None,
-    extrapolate: bool | str = "centers",
+    extrapolate: bool | MarginName = "centers",
     antialias: bool = False,
-    missing: str = "propagate",
+    missing: MissingName = "propagate",
     threads: int | None = None,
 ) -> xarray.DataArray:
     """Resample a DataArray to the coordinates of another one.

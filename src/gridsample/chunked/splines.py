@@ -23,6 +23,7 @@ import numpy as np
 
 from gridsample.chunked.regions import Intervals, Region, Sampling, merged, sum_type
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.names import BoundaryName
 from gridsample.definitions.options import fill_numbers
 from gridsample.definitions.request import as_request
 from gridsample.definitions.splines import decay, extension
@@ -47,7 +48,7 @@ class Line(NamedTuple):
 
     axis: int
     order: int
-    boundary: str
+    boundary: BoundaryName
     fill: Any = 0
 
 

@@ -18,7 +18,7 @@ from gridsample.cli.nodata import boundary_of_missing, nodata_of, number_of, wit
 from gridsample.cli.terminal import progress_bar
 from gridsample.definitions.boundaries import MISSING
 from gridsample.definitions.labels import check_labels, has_labels
-from gridsample.definitions.methods import Mode, find_method, listed
+from gridsample.definitions.methods import Mode, Padding, find_method, listed
 from gridsample.ops.missing import check_rule
 
 Progress = Callable[[float], None]
@@ -289,7 +289,7 @@ def _fill(numbers: Sequence[float] | None, channels: int) -> Any:
 
 def boundary_and_fill(
     image: io.Image, arguments: argparse.Namespace, copies: bool
-) -> tuple[Mode, Any]:
+) -> tuple[Padding, Any]:
     """Return the boundary, and the value outside as a number that the file would store.
 
     Outside an image that is scaled, the *value* is 0 or that of --fill.  ``copies`` says whether

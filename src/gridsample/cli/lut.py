@@ -6,7 +6,7 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class Lookup(NamedTuple):
 
     tables: Sequence[ColourTable]
     alpha: Alpha | None
-    mode: str
+    mode: Literal["linear", "tetrahedral"]
     threads: int | None
 
     def pixels(self, stored: NDArray[Any]) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from gridsample import io
 from gridsample.alpha import Alpha
 from gridsample.definitions.boundaries import MISSING
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Padding
 from gridsample.io.nodata import NoData, storable
 
 
@@ -24,7 +24,7 @@ def number_of(image: io.Image, arguments: argparse.Namespace) -> Any:
     return number if number is not None and storable(number, dtype) else None  # no pixel has it
 
 
-def boundary_of_missing(number: Any, copies: bool) -> tuple[Mode, Any]:
+def boundary_of_missing(number: Any, copies: bool) -> tuple[Padding, Any]:
     """Return the default boundary and fill value: outside is missing if a number stands for that.
 
     Args:

@@ -32,6 +32,7 @@ from gridsample.cv.arguments import (
 from gridsample.definitions.checks import as_array, as_reals
 from gridsample.definitions.dtypes import NARROW_TYPES, type_name
 from gridsample.definitions.integers import saturated
+from gridsample.definitions.names import CoordsName
 from gridsample.ops.affine import affine_sample, sample_under_maps
 from gridsample.ops.sampling import sample_at_pixels
 
@@ -118,7 +119,7 @@ def blend_into(target: Array, image: Array, sampler: Sampler, mode: str) -> None
     np.copyto(target, values, where=written, casting="unsafe")
 
 
-def at_points(grid: Array, coords: str = "pixel") -> Sampler:
+def at_points(grid: Array, coords: CoordsName = "pixel") -> Sampler:
     """Make a sampler at points (h, w, 2): positions (x, y) in pixels, or displacements."""
 
     def sampler(image: Array, out: Array | None, **options: Any) -> Array:

@@ -42,7 +42,8 @@ from gridsample.dask.sampling import (
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Axes, Coords
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import CoordsName, FootprintName, MarginName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields import to_pixel
 
@@ -51,17 +52,17 @@ def grid_sample(
     input: Any,
     grid: Any,
     mode: Mode = "bilinear",
-    padding_mode: Any = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    footprint: str = ATTACH,
-    missing: str = "propagate",
+    footprint: FootprintName = ATTACH,
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     return_mask: bool = False,
@@ -298,7 +299,7 @@ def widened(sampling: Sampling, low: Array, high: Array) -> Bounds:
 
 
 def coordinate_bounds(
-    grid: Any, *, axis: int = -1, coords: str = "normalized", antialias: bool = False
+    grid: Any, *, axis: int = -1, coords: CoordsName = "normalized", antialias: bool = False
 ) -> Any:
     """Return the least and the greatest coordinates of each chunk of a grid.
 

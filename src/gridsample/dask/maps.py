@@ -14,7 +14,8 @@ from gridsample.dask.lines import filtered, halved
 from gridsample.dask.sampling import AS_IT_IS, Call, Preparation, dry_run, map_bounds, sampled
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import FootprintName, MapCoordsName, MarginName, MissingName
 from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.affine import check_map_coords
 
@@ -24,17 +25,17 @@ def affine_sample(
     theta: Any,
     size: Sequence[int],
     mode: Mode = "bilinear",
-    padding_mode: Any = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: MapCoordsName = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    footprint: str = ATTACH,
-    missing: str = "propagate",
+    footprint: FootprintName = ATTACH,
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     return_weight: bool = False,

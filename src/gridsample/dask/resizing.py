@@ -16,7 +16,7 @@ from gridsample.dask.graphs import (
     parts_of,
 )
 from gridsample.definitions.labels import check_labels
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import ResizingMode
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.request import ResizeRequest
 from gridsample.definitions.resizing import check_image
@@ -29,7 +29,7 @@ def interpolate(
     input: Any,
     size: int | Sequence[int] | None = None,
     scale_factor: Factor | None = None,
-    mode: Mode = "nearest",
+    mode: ResizingMode = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,

@@ -192,14 +192,15 @@ def add(
     sizes = [part.stop - part.start + 2 * rim for part, rim in zip(task.box, rims, strict=True)]
     total: Array = np.zeros((call.items, channels, *sizes), call.dtype)
     origins = [part.start - rim for part, rim in zip(task.box, rims, strict=True)]
-    keywords: dict[str, Any] = {"coords": "pixel", "threads": options.threads}
+    keywords: dict[str, Any] = {"mode": options.mode, "coords": "pixel"}
+    keywords["threads"] = options.threads
     for (block, stated), block_values, grid in zip(task.blocks, values, grids, strict=True):
         if stated is not None:
             check_bounds(call.sampling, block, grid, stated)
         points = positions(call.sampling, grid, block)
         for k, origin in enumerate(origins):
             points[..., len(origins) - 1 - k] -= origin
-        total += splat_in_memory(block_values, points, sizes, options.mode, "zeros", **keywords)
+        total += splat_in_memory(block_values, points, sizes, **keywords)
     inner = [slice(rim, n - rim) for rim, n in zip(rims, sizes, strict=True)]
     return total[(slice(None), slice(None), *inner)]
 

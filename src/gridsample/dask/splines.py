@@ -10,6 +10,7 @@ from gridsample.chunked.splines import Line, fill_of, lines_of
 from gridsample.dask.graphs import as_dask
 from gridsample.dask.lines import filtered
 from gridsample.definitions.checks import check_flag
+from gridsample.definitions.methods import Padding
 from gridsample.definitions.splines import extension
 from gridsample.ops.filtering import check_axes, check_names, check_order
 
@@ -17,7 +18,7 @@ from gridsample.ops.filtering import check_axes, check_names, check_order
 def spline_filter(
     input: Any,
     order: int = 3,
-    boundary: str | Sequence[str] = "mirror",
+    boundary: Padding = "mirror",
     axes: int | Sequence[int] | None = None,
     *,
     align_corners: bool = False,

@@ -14,7 +14,9 @@ from gridsample.dask.grids import at_grid
 from gridsample.dask.maps import under_maps
 from gridsample.dask.sampling import Points
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.lattice import Lattice
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import FootprintName, MarginName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields.arrays import components
 from gridsample.fields.paths import BoundedTransform, Path
@@ -24,19 +26,19 @@ from gridsample.world import prepare, to_edges
 def resample(
     image: Any,
     affine: Any,
-    like: tuple[Sequence[int], Any],
+    like: tuple[Sequence[int], Any] | Lattice,
     transform: Any = None,
     mode: Mode = "bilinear",
-    padding_mode: Any = "zeros",
+    padding_mode: Padding = "zeros",
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    footprint: str = ATTACH,
-    missing: str = "propagate",
+    footprint: FootprintName = ATTACH,
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     return_weight: bool = False,

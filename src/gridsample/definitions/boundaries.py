@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -107,7 +107,7 @@ BOUNDARIES = {
 
 # The name of the boundary under which what is outside counts for nothing.  Sampling with missing
 # pixels (`gridsample.ops.missing`) knows it; kernels do not.
-MISSING = "missing"
+MISSING: Final = "missing"
 
 # Names that other functions or libraries use, each with the remark in its error message.
 # OpenCV's constants, without their prefix.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,8 @@ MAX_SAMPLES, MAX_SAMPLES_LIMIT = 16, 64
 MAX_RANK = 3
 
 # Whether the gradient of the grid contains that of the footprint's sides.
-ATTACH, DETACH = "attach", "detach"
+ATTACH: Final = "attach"
+DETACH: Final = "detach"
 
 
 class Footprint(NamedTuple):

@@ -20,6 +20,7 @@ import numpy as np
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.checks import as_reals
 from gridsample.definitions.links import unknown_name
+from gridsample.definitions.names import CoordsName
 from gridsample.definitions.shapes import MAX_RANK, axis_name, axis_names
 
 Array = np.ndarray[Any, Any]
@@ -101,7 +102,7 @@ PREFIX = "axes"
 
 
 # Units of coordinates as callers give them: a name, or an entry for each axis.
-Coords = str | Axes | Sequence[Any]
+Coords = CoordsName | Axes | Sequence[Any]
 
 
 class Knots:

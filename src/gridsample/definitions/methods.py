@@ -22,6 +22,7 @@ import numpy as np
 from gridsample.definitions import axis
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.links import unknown_name
+from gridsample.definitions.names import BoundaryName, MethodName, ResizingName
 from gridsample.definitions.shapes import axis_names
 from gridsample.definitions.weights import (
     FAMILIES,
@@ -417,7 +418,9 @@ def accepted_names(resizing: bool = False) -> list[str]:
 # The functions that accept every method, for messages.
 RESIZERS = "interpolate, gridsample.nn's Upsample and Downsample and 'gridsample resize'"
 
-Mode = str | Method | Sequence[str | Method]
+Mode = MethodName | Method | Sequence[MethodName | Method]
+ResizingMode = Mode | ResizingName | Sequence[MethodName | ResizingName | Method]
+Padding = BoundaryName | Sequence[BoundaryName]
 
 
 def find_method(name: str | Method, resizing: bool = False) -> Method:
@@ -438,7 +441,7 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
     raise unknown_name("mode", method_name, accepted_names(resizing), remark)
 
 
-def listed(mode: Mode) -> Sequence[Any]:
+def listed(mode: Any) -> Sequence[Any]:
     """Return a single name or method as a list, and several unchanged."""
     return [mode] if isinstance(mode, (str, Method)) else mode
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from gridsample.definitions.boundaries import has_missing
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding, ResizingMode
 from gridsample.definitions.plan import OutputBlock
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
@@ -39,7 +39,7 @@ class Request(NamedTuple):
     """
 
     mode: Mode = "bilinear"
-    padding_mode: Mode = "zeros"
+    padding_mode: Padding = "zeros"
     align_corners: bool = False
     coords: Any = "normalized"
     fill_value: Any = 0
@@ -84,7 +84,7 @@ class ResizeRequest(NamedTuple):
             that a function lacks.
     """
 
-    mode: Mode = "nearest"
+    mode: ResizingMode = "nearest"
     align_corners: bool | None = None
     recompute_scale_factor: bool | None = None
     antialias: bool = False

@@ -11,7 +11,7 @@ import numpy as np
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.links import unknown_name
-from gridsample.definitions.methods import METHODS, Method, Mode, find_method, per_axis
+from gridsample.definitions.methods import METHODS, Method, ResizingMode, find_method, per_axis
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.request import ResizeRequest
 from gridsample.definitions.shapes import (
@@ -54,7 +54,7 @@ def plain_resizing(request: ResizeRequest, image: Sequence[int], sizes: Sizes) -
     return checked_resizing(tuple(image[2:]), size, scales, request)
 
 
-def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[Method, ...]:
+def find_methods(mode: ResizingMode, rank: int, antialias: bool) -> tuple[Method, ...]:
     """Return the method of each axis in the array's order."""
     methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")[::-1]]
     for method in methods:

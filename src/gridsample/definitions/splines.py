@@ -50,7 +50,7 @@ Array = np.ndarray[Any, Any]
 RECURSIVE = ("mirror", "symmetric", "wrap", "antisymmetric", "dst1")
 
 
-def extension(boundary: str, align_corners: bool) -> str:
+def extension(boundary: str, align_corners: bool) -> Any:
     """Return the boundary of the filter under a boundary of sampling.
 
     "constant" is filtered as "zeros": what its fill value adds does not depend on the image

@@ -262,7 +262,7 @@ def interpolated(axis: Axis, method: Method) -> Band:
     return collect(pixels, np.stack(tap_weights(method, t), axis=1), axis.inputs)
 
 
-def boundary_of(method: Method, align_corners: bool) -> str:
+def boundary_of(method: Method, align_corners: bool) -> Any:
     """The boundary by which indices outside are folded.
 
     A spline is mirrored, about the last centres if corners are aligned, otherwise about the outer

@@ -23,7 +23,7 @@ from gridsample.definitions.coords import require_boundary
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.knots import require_name
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.methods import Method, Mode
+from gridsample.definitions.methods import Method, Mode, Padding
 from gridsample.definitions.options import checked, plan_of
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.request import Request
@@ -40,7 +40,7 @@ def explain(
     size: Sequence[int],
     at: Sequence[float],
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: str = "normalized",
@@ -262,10 +262,11 @@ def _find_coefficients(
         """Apply the prefilters of some axes to an image, or to a line of one axis."""
         for order in sorted({orders[a] for a in axes} - {0, 1}):
             axes_of_order = [a for a in axes if orders[a] == order]
+            boundaries: list[Any] = [names[a] for a in axes_of_order]
             values = spline_filter(
                 values,
                 order,
-                [names[a] for a in axes_of_order],
+                boundaries,
                 [rank - 1 - a if values.ndim == rank else 0 for a in axes_of_order],
                 align_corners=plan.align_corners,
             )

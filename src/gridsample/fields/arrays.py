@@ -108,7 +108,7 @@ def check_name(value: Any, accepted: Sequence[str], argument: str) -> str:
     return value
 
 
-def check_field_coords(coords: Any) -> str:
+def check_field_coords(coords: Any) -> Any:
     """Return whether a field holds displacements or positions in pixels, or raise an error."""
     return check_name(coords, COORDS[1:], "coords")
 

@@ -10,6 +10,7 @@ from gridsample.backends import Backend
 from gridsample.definitions import html
 from gridsample.definitions.coords import find_coords
 from gridsample.definitions.links import explanation
+from gridsample.definitions.names import CoordsName
 from gridsample.definitions.shapes import Shape, axis_name
 from gridsample.fields.arrays import (
     Array,
@@ -85,7 +86,11 @@ class GridCheck:
 
 
 def check_grid(
-    grid: Any, size: Sequence[int], align_corners: bool = False, *, coords: str = "normalized"
+    grid: Any,
+    size: Sequence[int],
+    align_corners: bool = False,
+    *,
+    coords: CoordsName = "normalized",
 ) -> GridCheck:
     """Measure where a grid points, how it scales and folds, and find likely mistakes in it.
 

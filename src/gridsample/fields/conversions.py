@@ -12,6 +12,7 @@ from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import COORDS
 from gridsample.definitions.knots import Coords
+from gridsample.definitions.names import CoordsName
 from gridsample.definitions.shapes import MAX_RANK
 from gridsample.fields.arrays import (
     Array,
@@ -367,7 +368,7 @@ def homography_grid(
     align_corners: bool = False,
     convention: str = "opencv",
     *,
-    coords: str = "normalized",
+    coords: CoordsName = "normalized",
 ) -> Any:
     """Make the grid of a homography, a projective map of pixels.
 

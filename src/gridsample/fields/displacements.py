@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import FieldCoordsName
 from gridsample.fields.arrays import (
     Array,
     as_displacements,
@@ -52,9 +53,9 @@ def compose(
     outer: Any,
     inner: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "border",
+    padding_mode: Padding = "border",
     *,
-    coords: str = "displacement",
+    coords: FieldCoordsName = "displacement",
 ) -> Any:
     """Compose two fields: the map that applies ``inner`` first, then ``outer``.
 
@@ -101,9 +102,9 @@ def compose_vjp(
     outer: Any,
     inner: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "border",
+    padding_mode: Padding = "border",
     *,
-    coords: str = "displacement",
+    coords: FieldCoordsName = "displacement",
 ) -> tuple[Any, Any]:
     """Compute both gradients of `compose`: the vector-Jacobian product with ``grad_output``.
 
@@ -147,11 +148,11 @@ def compose_vjp(
 def invert(
     field: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "border",
+    padding_mode: Padding = "border",
     *,
     iterations: int = 20,
     tolerance: float = 1e-3,
-    coords: str = "displacement",
+    coords: FieldCoordsName = "displacement",
 ) -> Inverse:
     """Invert a field: where the field maps p to q, the inverse maps q to p.
 
@@ -212,9 +213,9 @@ def invert_vjp(
     field: Any,
     inverse: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "border",
+    padding_mode: Padding = "border",
     *,
-    coords: str = "displacement",
+    coords: FieldCoordsName = "displacement",
 ) -> Any:
     """Compute the gradient of `invert`: the vector-Jacobian product with ``grad_output``.
 
@@ -265,7 +266,7 @@ def invert_vjp(
 
 @overridable(arrays=1)
 def exp(
-    velocity: Any, steps: int = 7, mode: Mode = "bilinear", padding_mode: Mode = "border"
+    velocity: Any, steps: int = 7, mode: Mode = "bilinear", padding_mode: Padding = "border"
 ) -> Any:
     """Integrate a stationary velocity field over unit time, by scaling and squaring.
 
@@ -310,7 +311,7 @@ def exp_vjp(
     velocity: Any,
     steps: int = 7,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "border",
+    padding_mode: Padding = "border",
 ) -> Any:
     """Compute the gradient of `exp`: the vector-Jacobian product with ``grad_output``.
 
@@ -338,7 +339,7 @@ def exp_vjp(
     backend, (upstream, array) = as_wide_arrays(grad_output=grad_output, velocity=velocity)
     check_field(backend, array, "velocity")
     check_upstream(backend, upstream, backend.shape(array))
-    options = mode, padding_mode
+    options: tuple[Mode, Padding] = mode, padding_mode
     stages = [first_step(backend, array, count, *options)]
     for _ in range(count - 1):
         stages.append(composed(stages[-1], stages[-1], *options))
@@ -384,13 +385,13 @@ def check_upstream(backend: Backend, upstream: Array, shape: tuple[int, ...]) ->
 # Over a backend -----------------------------------------------------------------------------------
 
 
-def sampled(field: Array, positions: Array, mode: Mode, padding: Mode) -> Array:
+def sampled(field: Array, positions: Array, mode: Mode, padding: Padding) -> Array:
     """Interpolate a field at each pixel's position plus ``positions``."""
     return grid_sample(field, positions, mode, padding, coords="displacement", channel_axis=-1)
 
 
 def sample_vjp(
-    upstream: Array, field: Array, positions: Array, mode: Mode, padding: Mode
+    upstream: Array, field: Array, positions: Array, mode: Mode, padding: Padding
 ) -> tuple[Array, Array]:
     """Compute both gradients of `sampled`."""
     return grid_sample_vjp(
@@ -399,7 +400,7 @@ def sample_vjp(
 
 
 def scatter_add(
-    upstream: Array, field: Array, positions: Array, mode: Mode, padding: Mode
+    upstream: Array, field: Array, positions: Array, mode: Mode, padding: Padding
 ) -> Array:
     """Compute the first gradient of `sampled`."""
     return grid_sample_vjp(
@@ -414,13 +415,13 @@ def scatter_add(
     )[0]
 
 
-def composed(outer: Array, inner: Array, mode: Mode, padding: Mode) -> Array:
+def composed(outer: Array, inner: Array, mode: Mode, padding: Padding) -> Array:
     """Compose displacements."""
     return inner + sampled(outer, inner, mode, padding)
 
 
 def composed_vjp(
-    backend: Backend, upstream: Array, outer: Array, inner: Array, mode: Mode, padding: Mode
+    backend: Backend, upstream: Array, outer: Array, inner: Array, mode: Mode, padding: Padding
 ) -> tuple[Array, Array]:
     """Compute both gradients of `composed`; the inner one is summed over a broadcast N."""
     grad_outer, grad_places = sample_vjp(upstream, outer, inner, mode, padding)
@@ -430,13 +431,15 @@ def composed_vjp(
     return grad_outer, grad_places + direct
 
 
-def first_step(backend: Backend, velocity: Array, steps: int, mode: Mode, padding: Mode) -> Array:
+def first_step(
+    backend: Backend, velocity: Array, steps: int, mode: Mode, padding: Padding
+) -> Array:
     """Integrate a velocity over the time 2^-steps by a midpoint step."""
     small = velocity * 0.5**steps
     return sampled(small, small * 0.5, mode, padding)
 
 
-def slopes_at(field: Array, positions: Array, mode: Mode, padding: Mode) -> list[list[Array]]:
+def slopes_at(field: Array, positions: Array, mode: Mode, padding: Padding) -> list[list[Array]]:
     """The Jacobian of the map p + field(p) at each pixel's position plus ``positions``."""
     rank = field.shape[-1]
     slopes = grid_gradient(field, positions, mode, padding, coords="displacement", channel_axis=-1)
@@ -445,7 +448,7 @@ def slopes_at(field: Array, positions: Array, mode: Mode, padding: Mode) -> list
 
 
 def newton(
-    backend: Backend, field: Array, mode: Mode, padding: Mode, iterations: int, tolerance: float
+    backend: Backend, field: Array, mode: Mode, padding: Padding, iterations: int, tolerance: float
 ) -> tuple[Array, Array]:
     """Solve v + field(q + v) = 0 for every pixel q by Newton's method with shorter steps.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridsample.backends import overridable
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import FieldCoordsName
 from gridsample.fields.arrays import (
     check_field_coords,
     components,
@@ -34,9 +35,9 @@ def flow_warp(
     input: Any,
     flow: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     *,
-    coords: str = "displacement",
+    coords: FieldCoordsName = "displacement",
     fill_value: Any = 0,
     return_mask: bool = False,
     channel_axis: int = 1,
@@ -91,7 +92,7 @@ def consistency(
     *,
     relative: float = 0.01,
     absolute: float = 0.5,
-    coords: str = "displacement",
+    coords: FieldCoordsName = "displacement",
 ) -> Consistency:
     """Check whether two flows are inverse to each other; they are not where a pixel is occluded.
 

@@ -6,7 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import FieldCoordsName
 from gridsample.fields.arrays import (
     Array,
     Cells,
@@ -43,9 +44,9 @@ class Regularity(NamedTuple):
 def jacobian(
     field: Any,
     mode: Mode | None = None,
-    padding_mode: Mode = "border",
+    padding_mode: Padding = "border",
     *,
-    coords: str = "displacement",
+    coords: FieldCoordsName = "displacement",
 ) -> Any:
     """Compute the Jacobian matrix of a field's map, p -> p + field(p), at every pixel.
 
@@ -87,9 +88,9 @@ def jacobian(
 def jacobian_determinant(
     field: Any,
     mode: Mode | None = None,
-    padding_mode: Mode = "border",
+    padding_mode: Padding = "border",
     *,
-    coords: str = "displacement",
+    coords: FieldCoordsName = "displacement",
 ) -> Any:
     """Compute the determinant of a field's Jacobian matrix: the local change of volume.
 
@@ -119,7 +120,7 @@ def jacobian_determinant(
 
 
 @overridable(arrays=1)
-def regularity(field: Any, *, coords: str = "displacement") -> Regularity:
+def regularity(field: Any, *, coords: FieldCoordsName = "displacement") -> Regularity:
     """Measure how smooth a field is: folding, the range of determinants, bending.
 
     The bending energy is the mean over all pixels of the sum of all squared second derivatives of
@@ -162,7 +163,7 @@ def regularity(field: Any, *, coords: str = "displacement") -> Regularity:
 
 
 def cells_of_map(
-    field: Any, mode: Mode | None, padding_mode: Mode, coords: Any
+    field: Any, mode: Mode | None, padding_mode: Padding, coords: Any
 ) -> tuple[Backend, Cells]:
     """Compute the entries of the Jacobian of the caller's field, and find its backend."""
     units = check_field_coords(coords)

@@ -12,6 +12,7 @@ import numpy as np
 from gridsample.backends import backend_of
 from gridsample.definitions.checks import check_constant, check_dense
 from gridsample.definitions.methods import NEAREST
+from gridsample.definitions.names import BoundaryName
 
 # The pixels that SciPy adds before the prefilter for modes without an exact prefilter, and how many
 # are necessary for orders that SciPy does not have.
@@ -48,7 +49,7 @@ class Mode(NamedTuple):
     """
 
     boundary: str
-    prefilter: str
+    prefilter: BoundaryName
     fold: Callable[[Any, Any, int], Any] | None = None
     fills: bool = False
     pad: str = ""

@@ -61,7 +61,7 @@ def deformable_attention(
     backend, given = arrays_of(arrays)
     known = dict(zip(arrays, given, strict=True))
     sizes = {"value_spatial_shapes": value_spatial_shapes}
-    rules = "bilinear", "zeros", False, "unit"
+    rules: tuple[Any, ...] = "bilinear", "zeros", False, "unit"
     options = options_for(backend, known, sizes, *rules, threads=threads)
     result = backend.fused(WEIGHTED_SUM, given, options)
     items, queries, heads, channels = result.shape

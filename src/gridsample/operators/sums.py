@@ -12,7 +12,8 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.boundaries import check_boundaries
 from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.links import unknown_name
-from gridsample.definitions.methods import Mode, find_method, per_axis
+from gridsample.definitions.methods import Mode, Padding, find_method, per_axis
+from gridsample.definitions.names import SumCoordsName
 from gridsample.definitions.operators import UNITS, Operator, SumOptions, check_types, declare
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape, as_whole
@@ -29,10 +30,10 @@ def weighted_sum(
     weights: Any,
     sizes: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: SumCoordsName = "normalized",
     threads: int | None = None,
 ) -> Any:
     """Sample images of several sizes at several points each, and sum the weighted samples.
@@ -92,10 +93,10 @@ def weighted_sum_vjp(
     weights: Any,
     sizes: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: SumCoordsName = "normalized",
     need_images: bool = True,
     need_points: bool = True,
     need_weights: bool = True,
@@ -155,7 +156,7 @@ def options_for(
     arrays: Mapping[str, Array],
     sizes: Mapping[str, Any],
     mode: Mode,
-    padding_mode: Mode,
+    padding_mode: Padding,
     align_corners: bool,
     coords: str,
     *,
@@ -271,7 +272,7 @@ def levels_of(backend: Backend, arrays: Sequence[Array], options: SumOptions) ->
 def request_of(options: SumOptions) -> Request:
     """Return the request of the samples of a level."""
     coords = "pixel" if options.coords == "pixel" else "normalized"
-    rules = options.mode, options.padding_mode, options.align_corners
+    rules: tuple[Any, Any, bool] = options.mode, options.padding_mode, options.align_corners
     return Request(*rules, coords, threads=options.threads)
 
 

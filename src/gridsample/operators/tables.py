@@ -7,7 +7,7 @@ import itertools
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ BLOCK = 1 << 16
 def apply_lut(
     image: Any,
     table: Any,
-    mode: Mode = "linear",
+    mode: Mode | Literal["tetrahedral"] = "linear",
     *,
     domain: Any = (0.0, 1.0),
     channel_axis: int = 1,

@@ -9,7 +9,8 @@ from gridsample.backends import Backend, backend_of, operation
 from gridsample.backends.base import prepared_call
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import FootprintName, MapCoordsName, MarginName, MissingName
 from gridsample.definitions.request import NO_FILL, Request, is_default_fill, sampling_request
 from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.arrays import back, named_arrays
@@ -70,17 +71,17 @@ def affine_sample(
     theta: Any,
     size: Sequence[int],
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: MapCoordsName = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    footprint: str = ATTACH,
-    missing: str = "propagate",
+    footprint: FootprintName = ATTACH,
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     return_weight: bool = False,
@@ -159,17 +160,17 @@ def affine_sample_vjp(
     theta: Any,
     size: Sequence[int],
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: MapCoordsName = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    footprint: str = ATTACH,
-    missing: str = "propagate",
+    footprint: FootprintName = ATTACH,
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     need_input: bool = True,

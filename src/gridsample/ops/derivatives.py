@@ -7,7 +7,8 @@ from typing import Any
 from gridsample.backends import Backend, backend_of, operation
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import has_labels, without_labels
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import MarginName
 from gridsample.definitions.request import Request
 from gridsample.ops.arrays import back, planes
 from gridsample.ops.points import coefficients_at, points_of
@@ -23,12 +24,12 @@ def grid_gradient(
     input: Any,
     grid: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
@@ -80,12 +81,12 @@ def grid_hessian(
     input: Any,
     grid: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,

@@ -9,6 +9,7 @@ from typing import Any
 from gridsample.backends import backend_of, overridable
 from gridsample.definitions.boundaries import check_boundary
 from gridsample.definitions.checks import check_flag, check_threads
+from gridsample.definitions.methods import Padding
 from gridsample.definitions.splines import extension
 
 
@@ -16,7 +17,7 @@ from gridsample.definitions.splines import extension
 def spline_filter(
     input: Any,
     order: int = 3,
-    boundary: str | Sequence[str] = "mirror",
+    boundary: Padding = "mirror",
     axes: int | Sequence[int] | None = None,
     *,
     align_corners: bool = False,

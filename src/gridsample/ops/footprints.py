@@ -10,6 +10,7 @@ from gridsample.definitions import footprints as definitions
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import check_coords, find_coords
 from gridsample.definitions.knots import Axes
+from gridsample.definitions.names import CoordsName
 from gridsample.definitions.shapes import Shape, check_size
 from gridsample.ops.arrays import Array, as_grid
 
@@ -37,7 +38,7 @@ def footprint(
     size: Any,
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: CoordsName = "normalized",
     max_samples: int = definitions.MAX_SAMPLES,
 ) -> Footprints:
     """Compute the area that each point of a grid covers in an image, for antialiased sampling.

@@ -15,7 +15,7 @@ from gridsample.backends.resizing import apply, order_of, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import ResizingMode
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.request import ResizeRequest
 from gridsample.definitions.resizing import check_image
@@ -35,7 +35,7 @@ def resize_rows(
     shape: Sequence[int],
     size: int | Sequence[int] | None = None,
     scale_factor: Factor | None = None,
-    mode: Mode = "nearest",
+    mode: ResizingMode = "nearest",
     align_corners: bool | None = None,
     antialias: bool = False,
     *,

@@ -17,7 +17,8 @@ from gridsample.backends import Backend, backend_of, is_traced, operation
 from gridsample.backends.base import PreparedCall, prepared_call
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.labels import check_labels, refuse_labels
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import ResizingMode
+from gridsample.definitions.names import MissingName
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.request import ResizeRequest, changed, shared
 from gridsample.definitions.resizing import (
@@ -124,13 +125,13 @@ def interpolate(
     input: Any,
     size: int | Sequence[int] | None = None,
     scale_factor: Factor | None = None,
-    mode: Mode = "nearest",
+    mode: ResizingMode = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
     *,
     rounding: str = "exact",
-    missing: str = "propagate",
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     return_weight: bool = False,
@@ -299,12 +300,12 @@ def interpolate_vjp(
     input: Any,
     size: int | Sequence[int] | None = None,
     scale_factor: Factor | None = None,
-    mode: Mode = "nearest",
+    mode: ResizingMode = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
     *,
-    missing: str = "propagate",
+    missing: MissingName = "propagate",
     weights: Any = None,
     min_weight: float = 0.0,
     need_input: bool = True,

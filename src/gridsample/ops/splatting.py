@@ -12,7 +12,8 @@ from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import refuse_labels
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import FootprintName, MarginName, MissingName
 from gridsample.definitions.options import Options
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape, channels_last, check_size, check_values
@@ -57,16 +58,16 @@ def splat(
     grid: Any,
     size: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    footprint: str = ATTACH,
-    missing: str = "propagate",
+    footprint: FootprintName = ATTACH,
+    missing: MissingName = "propagate",
     weights: Any = None,
     normalize: bool = False,
     return_weight: bool = False,
@@ -143,11 +144,11 @@ def splat_count(
     grid: Any,
     size: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

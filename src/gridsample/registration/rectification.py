@@ -12,7 +12,8 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import COORDS
 from gridsample.definitions.footprints import pixels_per_unit
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, Padding
+from gridsample.definitions.names import CoordsName
 from gridsample.fields.arrays import (
     Array,
     as_wide_arrays,
@@ -31,7 +32,7 @@ def grid_distance(
     size: Sequence[int] | None = None,
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: CoordsName = "normalized",
 ) -> Any:
     """Compute the mean squared distance between the points of two grids, in pixels.
 
@@ -77,7 +78,7 @@ def grid_distance_vjp(
     size: Sequence[int] | None = None,
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: CoordsName = "normalized",
 ) -> Any:
     """Compute the gradient of `grid_distance` with respect to ``grid``, times ``grad_output``.
 
@@ -120,10 +121,10 @@ def rectified_distance(
     grid: Any,
     target: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: CoordsName = "normalized",
 ) -> Any:
     """Compute the mean squared difference between an image sampled with two grids.
 
@@ -169,10 +170,10 @@ def rectified_distance_vjp(
     grid: Any,
     target: Any,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
-    coords: str = "normalized",
+    coords: CoordsName = "normalized",
 ) -> Any:
     """Compute the gradient of `rectified_distance` with respect to ``grid``, times ``grad_output``.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gridsample.definitions.methods import Padding
 from gridsample.ops.sampling import grid_sample
 from gridsample.registration.verdict import Verdict
 
@@ -138,7 +139,7 @@ class Registration:
         self,
         image: Any,
         mode: Any = "bilinear",
-        padding_mode: Any = "zeros",
+        padding_mode: Padding = "zeros",
         *,
         channel_axis: int = 1,
         **options: Any,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gridsample.chunked.regions import lengths_of
 from gridsample.definitions.methods import find_method
+from gridsample.definitions.names import MissingName
 from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resizing import interpolate
@@ -26,7 +27,7 @@ def pyramid(
     mode: str | None = None,
     axes: str | None = None,
     halve: str | None = None,
-    missing: str = "propagate",
+    missing: MissingName = "propagate",
     nodata: float | None = None,
     layout: Layout = AS_INPUT,
     threads: int | None = None,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.chunked.regions import lengths_of
-from gridsample.definitions.methods import Method, Mode
+from gridsample.definitions.methods import Method, ResizingMode
+from gridsample.definitions.names import MissingName
 from gridsample.definitions.request import ResizeRequest
 from gridsample.io.nodata import NoData
 from gridsample.io.omezarr import resampled_affine, write_metadata
@@ -26,11 +27,11 @@ def resize(
     source: Any,
     output: Any,
     size: Sequence[int],
-    mode: Mode = "linear",
+    mode: ResizingMode = "linear",
     *,
     align_corners: bool | None = None,
     antialias: bool = False,
-    missing: str = "propagate",
+    missing: MissingName = "propagate",
     nodata: float | None = None,
     axes: str | None = None,
     layout: Layout = AS_INPUT,

@@ -34,7 +34,8 @@ from gridsample.definitions.boundaries import MISSING
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.lattice import Lattice
-from gridsample.definitions.methods import Mode, listed
+from gridsample.definitions.methods import Mode, Padding, listed
+from gridsample.definitions.names import MarginName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields.arrays import check_size
 from gridsample.fields.paths import Path, named_steps, path_between, position_type
@@ -63,17 +64,17 @@ def warp(
     matrix: Any = None,
     size: Sequence[int] | None = None,
     mode: Mode = "linear",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     *,
     like: Any = None,
     transform: Any = (),
     voxels: Any = None,
     fill_value: Any = 0,
-    extrapolate: bool | str = True,
+    extrapolate: bool | MarginName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
-    missing: str = "propagate",
+    missing: MissingName = "propagate",
     min_weight: float = 0.0,
     nodata: float | None = None,
     axes: str | None = None,

@@ -1,0 +1,58 @@
+"""The names that options accept, as types, so that editors complete and checkers check them.
+
+Names that a program registers are not among them: a `Method` itself is accepted in place of its
+name.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+# Methods of sampling, and their aliases.
+MethodName = Literal[
+    "nearest",
+    "linear",
+    "cubic",
+    "catmull-rom",
+    "mitchell",
+    "spline2",
+    "spline3",
+    "spline4",
+    "spline5",
+    "spline6",
+    "spline7",
+    "lanczos2",
+    "lanczos3",
+    "lanczos4",
+    "label",
+    "bilinear",
+    "trilinear",
+    "bicubic",
+    "tricubic",
+    "lanczos",
+    "spline0",
+    "spline1",
+]
+# Methods that only resize.
+ResizingName = Literal["nearest-exact", "area", "gaussian"]
+BoundaryName = Literal[
+    "zeros",
+    "constant",
+    "border",
+    "reflection",
+    "symmetric",
+    "mirror",
+    "wrap",
+    "antisymmetric",
+    "antimirror",
+    "dst1",
+    "missing",
+]
+CoordsName = Literal["normalized", "pixel", "displacement"]
+# Those of affine maps, of fields, and of sums over several images.
+MapCoordsName = Literal["normalized", "pixel"]
+FieldCoordsName = Literal["pixel", "displacement"]
+SumCoordsName = Literal["normalized", "pixel", "unit"]
+MissingName = Literal["propagate", "ignore"]
+FootprintName = Literal["attach", "detach"]
+MarginName = Literal["edges", "centers", "continue"]

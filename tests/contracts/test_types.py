@@ -1,0 +1,91 @@
+"""Public signatures, as a type checker reads them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from gridsample.definitions import names
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING
+from gridsample.definitions.coords import COORDS, ENDS
+from gridsample.definitions.footprints import ATTACH, DETACH
+from gridsample.definitions.methods import ALIASES, METHODS, sampling_names
+from gridsample.ops.missing import RULES
+
+# A line that ends in "# error" must be the only ones of which mypy complains.
+SNIPPETS = """
+import numpy as np
+import torch
+
+import gridsample
+import gridsample.dask
+import gridsample.zarr
+from gridsample.world import Displacement, Lattice
+
+image = np.zeros((1, 1, 4, 5), np.float32)
+grid = np.zeros((1, 3, 3, 2), np.float32)
+tensor = torch.zeros(1, 1, 4, 5)
+lattice = Lattice((4, 5), np.eye(3))
+own = gridsample.methods.keys(-0.4)
+
+gridsample.grid_sample(image, grid, "bicubic", "mirror", coords="pixel", missing="ignore")
+gridsample.grid_sample(image, grid, ("linear", own), ("wrap", "missing"), extrapolate="edges")
+gridsample.grid_sample(image, grid, own, antialias=True, footprint="detach")
+gridsample.affine_sample(image, np.eye(2, 3)[None], image.shape, coords="pixel")
+gridsample.interpolate(image, (8, 8), mode=("area", "linear"))
+gridsample.resample(image[0, 0], np.eye(3), lattice, Displacement(grid, np.eye(3)), "label")
+gridsample.nn.GridSample("lanczos3", "border", coords="displacement")
+gridsample.fields.compose(grid, grid, "cubic", padding_mode="zeros")
+
+gridsample.grid_sample(image, grid, "bicubical")  # error
+gridsample.grid_sample(image, grid, padding_mode="reflect")  # error
+gridsample.grid_sample(image, grid, coords="pixels")  # error
+gridsample.grid_sample(image, grid, missing="drop")  # error
+gridsample.grid_sample(image, grid, footprint="none")  # error
+gridsample.grid_sample(image, grid, extrapolate="edge")  # error
+gridsample.grid_sample(image, grid, "area")  # error
+gridsample.grid_sample(image, grid, 3)  # error
+gridsample.grid_sample(image, grid, align_corner=True)  # error
+gridsample.affine_sample(image, np.eye(2, 3)[None], image.shape, coords="displacement")  # error
+gridsample.interpolate(image, (8, 8), mode="nearest_exact")  # error
+gridsample.resample(image[0, 0], np.eye(3), lattice, missing="skip")  # error
+gridsample.dask.grid_sample(image, grid, padding_mode="clamp")  # error
+gridsample.zarr.warp("in.zarr", "out.zarr", mode="triangle")  # error
+gridsample.nn.GridSample("linear", "edge")  # error
+gridsample.fields.compose(grid, grid, coords="normalized")  # error
+"""
+
+
+@pytest.mark.parametrize(
+    ("literal", "accepted"),
+    [
+        (names.MethodName, {*sampling_names(), *ALIASES}),
+        (names.ResizingName, {*METHODS} - {*sampling_names()}),
+        (names.BoundaryName, {*BOUNDARIES, MISSING}),
+        (names.CoordsName, {*COORDS}),
+        (names.MissingName, {*RULES}),
+        (names.FootprintName, {ATTACH, DETACH}),
+        (names.MarginName, {*ENDS}),
+    ],
+)
+def test_names_of_types_are_those_that_are_accepted(literal: Any, accepted: set[str]) -> None:
+    assert {*get_args(literal)} == accepted
+
+
+@pytest.mark.slow
+def test_snippets_pass_and_fail_where_they_must(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    path = tmp_path / "snippets.py"
+    path.write_text(SNIPPETS, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(path)]
+    command += ["--follow-imports=silent", f"--cache-dir={tmp_path}"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    messages = [line for line in run.stdout.splitlines() if ": error:" in line]
+    actual = {int(line.split(":")[1]) for line in messages}
+    lines = SNIPPETS.splitlines()
+    expected = {k for k, line in enumerate(lines, 1) if line.endswith("# error")}
+    assert actual == expected, run.stdout + run.stderr
