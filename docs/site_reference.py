@@ -73,8 +73,8 @@ GROUPS = {
         "gridsample", "gridsample.methods", "gridsample.fields", "gridsample.operators",
     ),
     "In place of": (
-        "gridsample.torch_compat", "gridsample.jax", "gridsample.ndimage", "gridsample.cv",
-        "gridsample.skimage",
+        "gridsample.torch_compat", "gridsample.jax", "gridsample.ndimage",
+        "gridsample.interpolators", "gridsample.cv", "gridsample.skimage",
     ),
     "Cameras and volumes": (
         "gridsample.cameras", "gridsample.registration", "gridsample.medical", "gridsample.world",

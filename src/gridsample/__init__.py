@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gridsample import dask as dask
     from gridsample import doctor as doctor
     from gridsample import fields as fields
+    from gridsample import interpolators as interpolators
     from gridsample import io as io
     from gridsample import jax as jax
     from gridsample import medical as medical
@@ -128,6 +129,7 @@ _SUBMODULES = {
         "dask",
         "doctor",
         "fields",
+        "interpolators",
         "io",
         "jax",
         "medical",

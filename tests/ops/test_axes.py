@@ -165,6 +165,17 @@ def test_axes_of_all_kinds_are_searched(kind: str) -> None:
         np.testing.assert_allclose(actual[0], expected, rtol=1e-15, atol=1e-15)
 
 
+def test_the_coordinates_at_the_ends_are_not_outside() -> None:
+    """Where the image ends at its outermost centres; also if equidistant numbers are rounded."""
+    rng = np.random.default_rng(0)
+    for low, high in rng.uniform(-9, 9, (60, 2)):
+        for axis in (np.linspace(low, high, 37), np.sort(rng.uniform(-9, 9, 37))):
+            sampled = gridsample.grid_sample(
+                np.ones((1, 1, 37)), axis[None, :, None], coords=(axis,), extrapolate=False
+            )
+            np.testing.assert_allclose(sampled, 1, rtol=1e-14)
+
+
 def test_a_pixel_beside_a_coordinate_of_the_axis_counts_only_on_its_right() -> None:
     values = np.array([[[0.0, 1.0, np.nan, 3.0, 4.0]]])
     at = X[None, :, None]

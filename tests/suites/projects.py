@@ -33,6 +33,12 @@ PROJECTS = {
         ("scipy.ndimage.tests.test_interpolation", "scipy.ndimage.tests.test_splines"),
         installed=True,
     ),
+    "scipy-interpolate": Project(
+        "scipy pytest hypothesis",
+        "interpolators",
+        ("scipy.interpolate.tests.test_rgi",),
+        installed=True,
+    ),
     "scikit-image": Project(
         "scikit-image pytest pytest-pretty pooch; a checkout of the same version",
         "ndimage",

@@ -12,6 +12,7 @@ beyond the ends.  If the coordinates are equidistant, this is p = (x - a[0]) / s
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,7 +119,10 @@ class Knots:
         self.coordinates = coordinates
         self.coordinates.flags.writeable = False
         self.size = len(coordinates)
-        self.scale = (self.size - 1) / (float(coordinates[-1]) - float(coordinates[0]))
+        extent = float(coordinates[-1]) - float(coordinates[0])
+        self.scale = (self.size - 1) / extent
+        while extent * self.scale > self.size - 1:  # by rounding: the last one is not outside
+            self.scale = math.nextafter(self.scale, 0.0)
 
     @cached_property
     def is_even(self) -> bool:

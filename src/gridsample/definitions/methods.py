@@ -366,6 +366,7 @@ NEAREST_EXACT = Method("nearest-exact", (), first=0, formula=("box",))
 AREA = Method("area", (), first=0, formula=("box",))
 
 NEAREST = Method("nearest", ((1.0,),), first=0, rounds=True, folds_position=True, formula=("box",))
+NEAREST_UP = replace(NEAREST, name="nearest-up", ties_up=True)  # no name that users write
 LINEAR = Method(
     "linear", ((1.0, -1.0), (0.0, 1.0)), first=0, folds_position=True, formula=("triangle",)
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 
 from gridsample.backends import backend_of
 from gridsample.definitions.checks import check_constant, check_dense
-from gridsample.definitions.methods import NEAREST
+from gridsample.definitions.methods import NEAREST_UP
 from gridsample.definitions.names import BoundaryName
 
 # The pixels that SciPy adds before the prefilter for modes without an exact prefilter, and how many
@@ -68,7 +67,6 @@ MODES = {
 }
 
 # SciPy rounds ties up, not to the even pixel.
-NEAREST_UP = dataclasses.replace(NEAREST, name="nearest-up", ties_up=True)
 METHODS = (NEAREST_UP, "linear", *[f"spline{order}" for order in range(2, 8)])
 
 

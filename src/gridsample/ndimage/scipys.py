@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
 from typing import Any
 
 from gridsample.backends import backend_of
+from gridsample.definitions.originals import originals
 from gridsample.definitions.shapes import MAX_RANK
 
 
@@ -19,20 +17,9 @@ def scipy_function(name: str, reason: str) -> Any:
         raise ImportError(f"{reason} requires SciPy, which is not installed") from None
 
 
-@functools.cache
 def scipy_originals() -> Any:
-    """Load SciPy's original functions in a separate module object.
-
-    The names in `scipy.ndimage` may have been replaced by our functions or wrappers of them, and
-    calling those would cause infinite recursion.  The module that defines the originals is
-    therefore executed again, without registering it, so other code is not affected.
-    """
-    spec = importlib.util.find_spec("scipy.ndimage._interpolation")
-    if spec is None or spec.loader is None:  # this version defines them elsewhere
-        return importlib.import_module("scipy.ndimage")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """Load SciPy's original functions; see `originals`."""
+    return originals("scipy.ndimage._interpolation", "scipy.ndimage")
 
 
 def goes_to_scipy(image: Any) -> bool:

@@ -82,15 +82,41 @@ def for_ndimage(strict: bool) -> None:
 
     from gridsample import ndimage
 
-    try:  # by function, which array libraries SciPy's own tests try it with
+    for name in ndimage.__all__:
+        ours = counted(getattr(ndimage, name), name, watched=False)
+        as_capable(ours, getattr(theirs, name))
+        setattr(theirs, name, ours)
+
+
+def for_interpolators(strict: bool) -> None:
+    """Our interpolators for the ones of `scipy.interpolate`."""
+    import scipy.interpolate as theirs
+    import scipy.interpolate._rgi as module
+
+    from gridsample import interpolators
+
+    class Interpolator(interpolators.RegularGridInterpolator):
+        _ALL_METHODS = theirs.RegularGridInterpolator._ALL_METHODS
+        __call__ = counted(interpolators.RegularGridInterpolator.__call__, "__call__", False)
+
+    ours = {
+        "RegularGridInterpolator": Interpolator,
+        "interpn": counted(interpolators.interpn, "interpn", watched=False),
+    }
+    for name, substitute in ours.items():
+        as_capable(substitute, getattr(theirs, name))
+        for place in (theirs, module):
+            setattr(place, name, substitute)
+
+
+def as_capable(ours: Any, theirs: Any) -> None:
+    """Let SciPy's own tests try a substitute with the array libraries of the original."""
+    try:
         from scipy._lib._array_api import xp_capabilities_table as capabilities
     except ImportError:
-        capabilities = {}
-    for name in ndimage.__all__:
-        before, ours = getattr(theirs, name), counted(getattr(ndimage, name), name, watched=False)
-        if before in capabilities:
-            capabilities[ours] = capabilities[before]
-        setattr(theirs, name, ours)
+        return
+    if theirs in capabilities:
+        capabilities[ours] = capabilities[theirs]
 
 
 def for_jax(strict: bool) -> None:
@@ -209,6 +235,7 @@ class OrTheirs:
 SUBSTITUTES: dict[str, Callable[[bool], None]] = {
     "torch": for_torch,
     "ndimage": for_ndimage,
+    "interpolators": for_interpolators,
     "skimage": for_skimage,
     "cv": for_cv,
     "interpol": for_interpol,

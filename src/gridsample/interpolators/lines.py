@@ -1,0 +1,105 @@
+"""Interpolation of rows of values along an axis, like `numpy.interp`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import Backend, backend_of
+from gridsample.definitions.checks import as_reals
+from gridsample.definitions.knots import Axes
+from gridsample.interpolators.arrays import Array, HostArray, in_float
+from gridsample.interpolators.tables import as_table
+from gridsample.ops.sampling import sample_at_pixels
+
+
+def interp(
+    x: Any,
+    xp: Any,
+    fp: Any,
+    left: Any = None,
+    right: Any = None,
+    period: float | None = None,
+) -> Any:
+    """Interpolate linearly between points of a line, like `numpy.interp`, for many rows at once.
+
+    Args:
+        x: where to interpolate, an array of any shape, or a number.
+        xp: the coordinates of the values, 1-D and finite.  They increase throughout; with a
+            period, they may have any order, but no two may be equal modulo the period.  They have
+            no gradient.
+        fp: the values, (..., len(xp)), real or complex.  A row is interpolated for each entry of
+            the first axes.
+        left, right: the result below the first coordinate, and above the last one; None for the
+            first value, and the last one.
+        period: the period of x and xp, with which left and right have no effect.
+
+    Returns:
+        (*fp.shape[:-1], *x.shape).  It is float64 or complex128 for NumPy arrays; tensors and JAX
+        arrays keep the dtype of ``fp``, and have gradients in x and fp.
+
+    Raises:
+        ValueError: the shapes do not match, the coordinates do not increase, or the period is 0.
+        TypeError: an argument does not hold numbers.
+
+    Example:
+        >>> from gridsample.interpolators import interp
+        >>> interp([0.5, 2.5, 9.0], [0.0, 1.0, 3.0], [[0.0, 10.0, 20.0], [1.0, 2.0, 3.0]])
+        array([[ 5.  , 17.5 , 20.  ],
+               [ 1.5 ,  2.75,  3.  ]])
+        >>> interp([350.0, 100.0], [10.0, 90.0, 180.0], [1.0, 2.0, 3.0], period=360).round(3)
+        array([1.211, 2.111])
+    """
+    backend = backend_of(x=x, fp=fp)
+    points = in_float(backend, x)
+    values = as_table(backend, fp if backend.is_host else like_points(backend, fp, points))
+    if backend.is_host:
+        values = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+    knots = as_reals(xp, "xp")
+    shape = backend.shape(values)
+    if knots.ndim != 1 or not shape or shape[-1] != len(knots) or not len(knots):
+        raise ValueError(
+            "xp must be 1-D, not empty, and as long as the last axis of fp; got shapes "
+            f"{knots.shape} and {shape}"
+        )
+    if period is not None:
+        knots, values, points = wrapped(backend, knots, values, points, period)
+        left = right = None
+    elif not (np.isfinite(knots).all() and (np.diff(knots) > 0).all()):
+        raise ValueError("xp must be finite and increase throughout; sort it, and fp with it")
+    rows = values.reshape(1, -1, len(knots))
+    if len(knots) == 1:
+        rows, knots = backend.concatenate([rows, rows], 2), np.append(knots, knots + 1)
+    sampled = sample_at_pixels(
+        rows, points.reshape(1, -1, 1), mode="linear", padding_mode="border", coords=Axes(knots)
+    )
+    result = sampled.reshape((*shape[:-1], *backend.shape(points)))
+    last = float(knots[shape[-1] - 1]) if period is None else np.inf
+    for beyond, value in ((points < float(knots[0]), left), (points > last, right)):
+        if value is not None:
+            result = backend.xp.where(beyond, value, result)
+    return result[()] if backend.is_host else result
+
+
+def like_points(backend: Backend, fp: Any, points: Array) -> Array:
+    """Return values on the device of points, which may come from another library."""
+    return fp if backend_of(fp=fp) is backend else backend.asarray(np.asarray(fp), points)
+
+
+def wrapped(
+    backend: Backend, knots: HostArray, values: Array, points: Array, period: Any
+) -> tuple[HostArray, Array, Array]:
+    """Return coordinates over a period and beyond its ends, their values, and points in it."""
+    length = abs(float(period))
+    if not 0 < length < np.inf:
+        raise ValueError(f"period must be a number other than 0, got {period!r}")
+    knots = knots % length
+    order = np.argsort(knots, kind="stable")
+    knots = knots[order]
+    if not (np.isfinite(knots).all() and (np.diff(knots) > 0).all()):
+        raise ValueError("xp must be finite, and no two entries may be equal modulo the period")
+    around = np.concatenate([order[-1:], order, order[:1]])
+    knots = np.concatenate([knots[-1:] - length, knots, knots[:1] + length])
+    index = backend.asarray(around, values)
+    return knots, values[..., index], points % length

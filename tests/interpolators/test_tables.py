@@ -1,0 +1,169 @@
+"""`RegularGridInterpolator` and `interpn` against SciPy's, for arrays, tensors and JAX arrays."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.interpolate as scipys
+import torch
+
+from gridsample.interpolators import RegularGridInterpolator, interpn
+
+Array = np.ndarray[Any, Any]
+
+# The first axis decreases.
+GRID: Any = (np.array([3.0, 2.0, 0.5]), np.array([0.0, 1.0, 4.0, 9.0]))
+VALUES = np.random.default_rng(0).standard_normal((3, 4, 2))
+
+
+def inside(count: int = 40) -> Array:
+    rng = np.random.default_rng(1)
+    return np.stack([rng.uniform(0.5, 3, count), rng.uniform(0, 9, count)], -1)
+
+
+def outside() -> Array:
+    """Points, most of them outside, some of which are not numbers."""
+    rng = np.random.default_rng(2)
+    points = np.stack([rng.uniform(-3, 6, 40), rng.uniform(-9, 19, 40)], -1)
+    points[:3] = [[np.nan, 1], [np.nan, 99], [99, np.nan]]
+    return points
+
+
+def compare(
+    method: str, points: Any, grid: Any = GRID, values: Any = VALUES, **options: Any
+) -> None:
+    actual = RegularGridInterpolator(grid, values, method, **options)(points)
+    expected = scipys.RegularGridInterpolator(grid, values, method, **options)(points)
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex64", "complex128"])
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+def test_results_and_dtypes_are_those_of_scipy(method: str, dtype: str) -> None:
+    compare(method, inside(), values=VALUES.astype(dtype))
+    compare(method, outside(), values=VALUES.astype(dtype), bounds_error=False)
+
+
+@pytest.mark.parametrize("fill_value", [np.nan, 7.0, None])
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+def test_points_outside(method: str, fill_value: Any) -> None:
+    options: Any = {"bounds_error": False, "fill_value": fill_value}
+    compare(method, outside(), **options)
+    # Axes of one coordinate have no interval.
+    compare(method, outside(), (GRID[0], [2.0]), VALUES[:, :1], **options)
+    compare(method, outside()[:, :1], ([2.0],), VALUES[0, :1], **options)
+
+
+def test_points_have_any_form() -> None:
+    points = inside()
+    compare("linear", points.reshape(5, 8, 2))
+    compare("linear", (points[:, 0], points[:4, None, 1]))
+    compare("linear", [points[0].tolist(), points[1].tolist()])
+    compare("linear", points[0])
+    compare("linear", points[:0])
+    compare("linear", [0.5, 8.0], (GRID[1],), VALUES[0])
+    compare("linear", np.stack([points] * 2, -1)[..., 0], values=VALUES[:, :, 0])
+
+
+def test_ties_go_to_the_lower_coordinate() -> None:
+    ties = np.array([[2.5, 0.5], [1.25, 2.5], [2.5, 6.5], [1.25, 0.5]])
+    compare("nearest", ties)
+    compare("nearest", ties, (GRID[0], GRID[1][::-1]))
+    even = np.arange(6.0)
+    compare("nearest", even[:-1] + 0.5, (even,), even)
+    compare("nearest", even[:-1] + 0.5, (even[::-1],), even)
+
+
+def test_splines_are_scipys_own() -> None:
+    grid, values = (np.arange(6.0), np.arange(5.0)), VALUES[:1, :1].repeat(6, 0).repeat(5, 1)
+    values = values * np.arange(1.0, 7)[:, None, None]
+    points = inside() / 3
+    for method in ("slinear", "pchip"):
+        compare(method, points, grid, values)
+    ours = RegularGridInterpolator(grid, values)
+    theirs = scipys.RegularGridInterpolator(grid, values)
+    np.testing.assert_allclose(ours(points, "slinear"), theirs(points, "slinear"), atol=1e-12)
+    nu = (1, 0)
+    expected = theirs(points, "slinear", nu=nu)
+    np.testing.assert_allclose(ours(points, "slinear", nu=nu), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        interpn(grid, values[..., 0], points, "splinef2d"),
+        scipys.interpn(grid, values[..., 0], points, "splinef2d"),
+    )
+    with pytest.raises(TypeError, match=r"method 'pchip' with 2 axes is SciPy's own"):
+        RegularGridInterpolator(grid, torch.tensor(values))(points, "pchip")
+
+
+def test_attributes_and_copies() -> None:
+    interpolator = pickle.loads(pickle.dumps(RegularGridInterpolator(GRID, VALUES)))
+    original = scipys.RegularGridInterpolator(GRID, VALUES)
+    for ours, theirs in zip(interpolator.grid, original.grid, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(interpolator.values, original.values)
+    np.testing.assert_array_equal(
+        interpolator(inside()), RegularGridInterpolator(GRID, VALUES)(inside())
+    )
+    assert (interpolator.method, interpolator.bounds_error) == ("linear", True)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda of: of((GRID[0][[0, 2, 1]], GRID[1]), VALUES),
+        lambda of: of((GRID[0], GRID[1][:3]), VALUES),
+        lambda of: of((*GRID, *GRID), VALUES),
+        lambda of: of((GRID[0][:, None], GRID[1]), VALUES),
+        lambda of: of(GRID, VALUES, "foo"),
+        lambda of: of(GRID, VALUES, fill_value=1j),
+        lambda of: of(GRID, VALUES, solver=1),
+        lambda of: of(GRID, VALUES)(outside()),
+        lambda of: of(GRID, VALUES)([[1.0, 99.0]]),
+        lambda of: of(GRID, VALUES)(inside(), "foo"),
+        lambda of: of(GRID, VALUES)(np.ones((4, 3))),
+    ],
+)
+def test_errors_are_those_of_scipy(call: Any) -> None:
+    with pytest.raises(ValueError, match=r".") as theirs:
+        call(scipys.RegularGridInterpolator)
+    with pytest.raises(ValueError, match=r".") as ours:
+        call(RegularGridInterpolator)
+    assert str(ours.value).split() == str(theirs.value).split()
+
+
+# Other libraries ----------------------------------------------------------------------------------
+
+
+def extrapolated(values: Any, points: Any) -> Any:
+    return RegularGridInterpolator(GRID, values, bounds_error=False, fill_value=None)(points)
+
+
+def test_tensors_have_derivatives() -> None:
+    points = outside()[3:9]
+    arrays = [torch.tensor(array, requires_grad=True) for array in (VALUES, points)]
+    assert torch.autograd.gradcheck(extrapolated, arrays)
+    assert torch.autograd.gradgradcheck(extrapolated, arrays)
+    single = [array.detach().float() for array in arrays]
+    assert extrapolated(*single).dtype == torch.float32
+    expected = extrapolated(VALUES, points)
+    for mixed in ((VALUES, arrays[1]), (arrays[0], points)):  # NumPy's and torch's
+        np.testing.assert_allclose(extrapolated(*mixed).detach().numpy(), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="out of bounds in dimension 0"):
+        RegularGridInterpolator(GRID, arrays[0])(arrays[1])
+
+
+def test_jax_compiles_and_differentiates() -> None:
+    points = outside()[3:9]
+    tensors = [torch.tensor(array, requires_grad=True) for array in (VALUES, points)]
+    expected = torch.autograd.grad((extrapolated(*tensors) ** 2).sum(), tensors)
+    with jax.enable_x64(True):
+        gradients = jax.jit(jax.grad(lambda *a: (extrapolated(*a) ** 2).sum(), (0, 1)))(
+            jnp.asarray(VALUES), jnp.asarray(points)
+        )
+        for actual, other in zip(gradients, expected, strict=True):
+            np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-9)
