@@ -16,11 +16,15 @@ FOLDER = Path(__file__).parent / "gallery"
 # The cards in the order of the page: four fill a row, two fill one on a phone.
 SECTIONS = {
     "Warps": (
-        "rotate", "perspective", "crop_zoom", "polar", "swirl", "elastic", "boundaries",
+        "rotate", "perspective", "crop_zoom", "polar", "swirl", "elastic", "thin_plate",
         "opencv_swap",
     ),
-    "Quality": ("antialiasing", "floor", "splines", "pyramid"),
-    "Labels, holes, measurements": ("labels", "holes", "elevation", "profile"),
+    "Quality and colour": (
+        "antialiasing", "floor", "splines", "boundaries", "pyramid", "colour_table",
+    ),
+    "Labels, holes, measurements": (
+        "labels", "holes", "elevation", "relief", "profile", "point_features",
+    ),
     "Flow and registration": ("flow_warp", "occlusions", "flow_colours", "registration"),
     "Cameras and volumes": ("lens", "panorama", "stereo", "views", "volume_slices", "spacing"),
     "Learning and deployment": (
@@ -30,10 +34,11 @@ SECTIONS = {
 # The guide of each card.
 GUIDES = {
     "coordinates": ("crop_zoom", "polar", "swirl"),
-    "recipes": ("rotate", "elastic", "profile"),
+    "recipes": ("rotate", "elastic", "profile", "point_features"),
+    "gradients": ("relief",), "colour": ("colour_table",),
     "boundaries": ("boundaries",), "antialiasing": ("antialiasing", "floor"),
     "methods": ("splines",), "labels": ("labels",), "missing": ("holes", "elevation"),
-    "resizing": ("pyramid",), "fields": ("perspective", "flow_colours"),
+    "resizing": ("pyramid",), "fields": ("perspective", "flow_colours", "thin_plate"),
     "flow": ("flow_warp", "occlusions"), "registration": ("registration",),
     "cameras": ("lens", "panorama", "stereo", "views"), "world": ("volume_slices", "spacing"),
     "tutorial_gradients": ("torch_training",), "torch": ("spatial_transformer",),
@@ -51,7 +56,8 @@ PANELS: dict[str, tuple[int, int, int | None, float]] = {
     "opencv_swap": (2, 1, 0, 0.5),
     "scipy_swap": (2, 1, 0, 0.35), "swirl": (2, 1, 0, 0.45), "floor": (2, 1, 0, 0.4),
     "flow_warp": (2, 1, 0, 0.68), "occlusions": (2, 1, 0, 0.45), "panorama": (2, 1, 0, 0.5),
-    "spatial_transformer": (1, 0, None, 0.5),
+    "spatial_transformer": (1, 0, None, 0.5), "point_features": (1, 0, None, 0.5),
+    "colour_table": (2, 1, 0, 0.75),
 }  # fmt: skip
 USUAL = (2, 1, 0, 0.5)
 # Where a thumbnail shows a part: how much larger, and where its middle is along x.

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
 TASKS = {
     "speed up a training in torch": ["torch_compat.patch("],
     "sample a table or volume at points, with gradients": ["grid_gradient("],
-    "apply a colour table": ["apply_lut("],
+    "apply a colour table": ["apply_lut(", "apply_lut("],
     "warp by an optical flow": ["fields.flow_warp(", "flow_warp("],
     "bring a volume to 1 mm": ["medical.resample(", "gridsample.resample("],
     "remove the distortion of a lens": ["undistort_grid(", "undistort_grid("],
