@@ -1,8 +1,8 @@
 """Shrink without aliasing (moiré)
 
-The wall, rotated and shrunk to an eighth. Plain sampling reads four pixels of the 64 that an
-output pixel covers, and shows moiré. `antialias=True` averages over the footprint of each output
-pixel, with exact gradients.
+The wall, rotated and shrunk to an eighth of its size. An output pixel covers 64 pixels; plain
+sampling reads four of them, and shows moiré. `antialias=True` averages over the footprint of each
+output pixel, with exact gradients.
 """
 
 import matplotlib.pyplot as plt

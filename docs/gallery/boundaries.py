@@ -1,6 +1,6 @@
 """Padding: six boundaries
 
-One grid, twice as large as the image, with `zeros`, `border`, `reflection` and `wrap`. A tuple
+A grid twice as large as the image, sampled with `zeros`, `border`, `reflection` and `wrap`. A tuple
 sets a boundary for each axis, x first: `("wrap", "border")` and `("zeros", "mirror")`.
 """
 

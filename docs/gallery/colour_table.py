@@ -1,8 +1,8 @@
 """Apply a colour table (LUT)
 
-A film look as a table of 17 x 17 x 17 colours: shadows turn teal, and lights orange. `tetrahedral`
-interpolation keeps greys between the entries as the table has them. `gridsample lut` does the same
-with a `.cube` file.
+A film look as a table of 17 x 17 x 17 colours: shadows turn teal, and highlights orange. With
+`tetrahedral` interpolation, greys between the table's entries depend on its greys alone.
+`gridsample lut` does the same with a `.cube` file.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """Crop and zoom
 
-A box in pixels, enlarged four times: a grid of positions, and a method. `nearest` shows the
-pixels, `bilinear` blurs them, `bicubic` and `lanczos3` are sharper.
+A box in pixels, enlarged four times. `nearest` shows the pixels, `bilinear` blurs them, `bicubic`
+and `lanczos3` are sharper.
 """
 
 import matplotlib.pyplot as plt

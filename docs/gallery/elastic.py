@@ -1,8 +1,8 @@
 """Elastic deformation of an image and its labels
 
-Smooth random displacements are the usual augmentation of training data. `fields.exp` makes them
-invertible, so nothing folds. The photo is sampled with `bicubic`, its segmentation with `label`:
-no new labels appear, and the outlines stay aligned.
+Smooth random displacements are a common augmentation of training data. `fields.exp` makes them
+invertible, so nothing folds. The photo is sampled with `bicubic` and its segmentation with `label`:
+no new labels appear, and the outlines still fit the photo.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,8 @@
 """Rotate a GeoTIFF with nodata
 
-A digital elevation model of Jacksboro, Tennessee, with a strip that was not surveyed. `missing`
-makes everything outside the map unknown instead of sea level, so the edges are not darkened.
+A digital elevation model of Jacksboro, Tennessee, with a strip that was not surveyed. The boundary
+`missing` makes everything outside the map unknown rather than sea level, so the edges do not
+darken.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,7 @@
 """A floor in perspective, antialiased
 
-Towards the horizon, a pixel covers more and more of the texture, and more along one axis than
-along the other. The footprint of each pixel is a parallelogram, and antialiasing samples all of
-it.
+Towards the horizon, a pixel covers more and more of the texture, and more along one axis than along
+the other. The footprint of each pixel is a parallelogram, and antialiasing averages over all of it.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """Optical flow as colours, and its inverse
 
-The hue of a flow is its direction, the saturation its length. `fields.invert` finds the flow that
-leads back: the warped photo becomes the photo again.
+Hue shows the direction of a flow, and saturation its length. `fields.invert` finds the flow that
+leads back, which undoes the warp of the photo.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Resize a depth map with holes
 
-A measured disparity has no value where the cameras see different things. Plain sampling spreads
-every hole. With `missing="ignore"`, each result is the mean of the pixels that are known, and
-small holes close.
+A measured disparity has no value where only one of the cameras sees the scene. Plain sampling
+enlarges every hole. With `missing="ignore"`, each result is the mean of the pixels that are known,
+and small holes close.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Resize a segmentation
 
-A quarter of the size. `bilinear` creates labels that the image does not have, and `nearest` reads
-one pixel in sixteen. With `label`, the pixels that an output pixel covers vote: every label in the
-result is one of the image, and the noise is gone.
+A segmentation at a quarter of its size. `bilinear` invents labels that the image does not have, and
+`nearest` reads one pixel in sixteen. With `label`, the pixels that an output pixel covers vote:
+every label in the result occurs in the image, and the noise is gone.
 """
 
 import matplotlib.pyplot as plt

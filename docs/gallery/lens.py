@@ -1,8 +1,8 @@
 """Undistort a photo
 
-The matrix and the coefficients are those of OpenCV's calibration. `undistort_grid` gives, for
-each pixel of the straight picture, the pixel of the photo that shows the same ray. The photo on
-the left was bent by the same model; the bricks are straight again on the right.
+The matrix and the coefficients are those of OpenCV's calibration. For each pixel of the straight
+picture, `undistort_grid` gives the pixel of the photo that shows the same ray. The photo on the
+left was distorted with the same model; on the right, the bricks are straight again.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Forward warping and occlusions
 
-`splat` is the exact transpose of sampling: it adds each pixel of the left view at its place in
-the right one. `normalize=True` divides by the sum of the weights. Where nothing lands (black),
-the right camera sees something that the left one does not.
+`splat` is the exact transpose of sampling: it adds each pixel of the left view at its place in the
+right one. `normalize=True` divides by the sum of the weights. Black is where nothing lands: there
+the right camera sees what the left one does not.
 """
 
 import matplotlib.pyplot as plt

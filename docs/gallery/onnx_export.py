@@ -1,7 +1,7 @@
 """Export to ONNX
 
 The exported file holds the standard operator `GridSample`, so any runtime can run it without this
-library. The picture is computed by onnxruntime.
+library. Here, onnxruntime computed the picture.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """In place of OpenCV: remap and warpPerspective
 
-`import gridsample.cv as cv` in place of `import cv2 as cv`: the same names, constants and
-conventions, without OpenCV, for every dtype and any number of channels.
+`import gridsample.cv as cv` replaces `import cv2 as cv`: the same names, constants and conventions,
+without OpenCV, for every dtype and any number of channels.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Straighten a document: a homography
 
-Four corners of the page in the photo give a homography. Sampling at its grid shows the page as if
-it were seen from the front: a "document scanner". Here, the photo of the tilted page is made by
-the inverse of the same homography.
+Four corners of the page in the photo define a homography. Sampling on its grid shows the page as if
+photographed from the front, as document scanners do. The photo of the tilted page was made with the
+inverse of the same homography.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """Match point features
 
-Key points lie between pixels, so descriptors are sampled there: a patch of 11 x 11 points around
-each, all in one call. The second photo is the first one, turned and enlarged.
+Key points lie between pixels, so their descriptors are sampled there: a patch of 11 x 11 points
+around each, all in one call. The second photo is the first one, turned and enlarged.
 """
 
 import matplotlib.pyplot as plt

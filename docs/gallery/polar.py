@@ -1,7 +1,7 @@
 """Unwrap a disc: polar coordinates
 
-Each row of the result is a ray from the centre of the retina, each column a distance. Any formula
-that gives positions is a grid: no special function is needed.
+Each row of the result is a ray from the centre of the retina, and each column a distance from it.
+Any formula for positions makes a grid, so no special function is needed.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """Sample a profile along a line
 
-Points may have any shape: a list of 400 points along a line gives a profile. The gradient of the
-samples with respect to the points shows where the edges of a coin are.
+A grid may have any shape: 400 points along a line give a profile. The derivative of the profile,
+from `grid_gradient`, shows where the edges of the coins are.
 """
 
 import matplotlib.pyplot as plt

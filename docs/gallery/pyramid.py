@@ -1,7 +1,7 @@
 """Blend photos with a Laplacian pyramid
 
 Each level of the pyramid is blended with a mask that is as blurred as the level: fine details
-change quickly, and shades slowly. No seam is left.
+change abruptly, and shading gradually. No seam is left.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Register two photos
 
-`register` finds the transform between two images without a first guess. Here one of them is
-turned by 50 degrees, shrunk, shifted and darkened. The checkerboard shows both photos after the
-alignment.
+`register` finds the transform between two images without an initial guess. Here one of them is
+turned by 50 degrees, shrunk, shifted and darkened. The checkerboard alternates between the aligned
+photos.
 """
 
 import matplotlib.pyplot as plt

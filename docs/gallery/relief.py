@@ -1,8 +1,7 @@
 """Shade a relief
 
 `grid_gradient` gives the slopes of a digital elevation model at any points, here four times as
-dense as its pixels. They are lit from the north-west, and a table of colours, `apply_lut`, shows
-the height.
+dense as its pixels. The slopes are lit from the north-west, and `apply_lut` colours them by height.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Rotate a photo
 
 A rotation about the centre, as a matrix in pixels. The matrix maps each output pixel to the point
-of the photo that it shows, so it turns by the opposite angle. `reflection` continues the photo
-beyond its edges, without a seam.
+of the photo that it shows, so its angle is the opposite of the rotation that you see. `reflection`
+mirrors the photo beyond its edges, so no seam shows.
 """
 
 import matplotlib.pyplot as plt

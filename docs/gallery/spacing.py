@@ -1,7 +1,8 @@
 """Resample a NIfTI volume to 1 mm
 
-A scan has voxels of 2 x 2 x 2.2 mm. `gridsample.resample` samples it in millimetres, at voxels of
-1 mm that cover the same space: the affines say where voxels lie, and no index is computed by hand.
+A scan has voxels of 2 x 2 x 2.2 mm. `gridsample.resample` works in millimetres, and samples it at
+voxels of 1 mm that cover the same space: the affines say where voxels lie, so no index is computed
+by hand.
 """
 
 from pathlib import Path

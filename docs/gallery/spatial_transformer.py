@@ -1,7 +1,7 @@
 """A spatial transformer network
 
 A small network sees a rotated photo and predicts the six numbers of an affine map. It is trained
-through the sampling itself: nobody tells it the angle, only how the upright photo looks.
+through the sampling itself: it is never told the angle, only shown the upright photo.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,7 @@
 """Rotate twelve times: splines blur least
 
-Turn the photo by 30 degrees twelve times, and compare it with the original. Each bilinear step
-blurs; a spline of order five through the pixels keeps the details. A tensor or an array, both are
-differentiable.
+The photo is turned by 30 degrees twelve times, and compared with the original. Each bilinear step
+blurs it; a spline of order five, which passes through the pixels, keeps the details.
 """
 
 import matplotlib.pyplot as plt

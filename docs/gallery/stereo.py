@@ -1,8 +1,8 @@
 """Depth from two views: a plane sweep
 
-Project the right view onto planes at 48 depths in front of the left camera, and keep the depth at
-which both agree best. This is the cost volume of MVSNet, here with windows of plain pixels as
-features.
+The right view is projected onto planes at 48 depths in front of the left camera, and each pixel
+keeps the depth at which both views agree best. This is the cost volume of MVSNet, here with windows
+of plain pixels as features.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """Move landmarks: a thin-plate spline
 
-Landmarks say where some points of the result are in the photo; a thin-plate spline is the smoothest
-map through them. The eyes become larger, the nose smaller, and the corners stay where they are.
+Landmarks say where some points of the result are in the photo, and a thin-plate spline is the
+smoothest map through them. Here the eyes grow, the nose shrinks, and the corners stay in place.
 """
 
 import matplotlib.pyplot as plt

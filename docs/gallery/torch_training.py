@@ -1,8 +1,8 @@
 """Learn a displacement field in torch
 
-Two frames, and no flow: start from zero displacement, sample, compare, and let torch's Adam
-follow the gradient with respect to the grid. A penalty keeps the field smooth. One line differs
-from a program with `torch.nn.functional.grid_sample`: displacements are in pixels.
+Two frames, and no flow: start from zero displacement, sample, compare, and let torch's Adam follow
+the gradient with respect to the grid. A penalty keeps the field smooth. Only one line differs from
+a program with `torch.nn.functional.grid_sample`: displacements are in pixels.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """A new view from a depth map
 
-Points of a plane sweep, as a NeRF or IBRNet samples its rays: `cameras.project` says where each
-camera sees them, and `grid_sample` reads the colours there. Here the known depth of the left view
-is the surface, and the new camera moves to the right in three steps.
+The known depth of the left view gives points in space. `cameras.project` says where another camera
+sees them, and `splat` draws them there, near points in front of far ones. The camera moves to the
+right in three steps; black is what the left view does not show.
 """
 
 import matplotlib.pyplot as plt
