@@ -111,14 +111,32 @@ def test_dtypes(dtype: str, mode: str) -> None:
         np.testing.assert_allclose(result / top, expected, rtol=0, atol=limit)
 
 
-def test_rows_in_memory_are_looked_up_in_parts() -> None:
+def test_layouts_and_threads_change_nothing() -> None:
     image = cases.generator("parts").integers(0, 256, (2, 300, 301, 3), np.uint8)
     levels = np.linspace(0, 1, 5)
     identity = np.stack(np.meshgrid(levels, levels, levels, indexing="ij")[::-1])[None]
-    for mode in MODES:
-        result = apply_lut(image, identity, mode, channel_axis=-1)
+    # The curves are looked up in parts of the image.
+    for table, mode in ((identity, "linear"), (identity, "tetrahedral"), (levels[None, None], "")):
+        result = apply_lut(image, table, mode or "linear", channel_axis=-1)
         np.testing.assert_array_equal(result, image)
         assert result.strides == image.strides
+        planes = image.transpose(0, 3, 1, 2)
+        for view in (planes, np.ascontiguousarray(planes), planes[:, :, ::-1].copy()[:, :, ::-1]):
+            result = apply_lut(view, table, mode or "linear", threads=1)
+            np.testing.assert_array_equal(result, planes)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_pass_and_compositions_agree(mode: str) -> None:
+    """Of more channels than programs write out, the result is composed."""
+    image, table = inputs(4, 3, 5, curves=9)
+    image[1, 0, 4] = np.nan
+    composed = apply_lut(image, table, mode)
+    np.testing.assert_allclose(
+        apply_lut(image, table[:, :7], mode), composed[:, :7], rtol=1e-12, atol=1e-13
+    )
+    swapped = apply_lut(image.astype(">f8"), table.astype(">f8"), mode)
+    np.testing.assert_allclose(swapped, composed, rtol=1e-12, atol=1e-13)
 
 
 def test_colours_of_pillow() -> None:
@@ -229,3 +247,21 @@ def test_types_and_empty_images() -> None:
             result = apply_lut(np.zeros(shape), np.zeros((1, 3, 2, 2)), mode)
             assert result.shape == (shape[0], 3, *shape[2:])
         assert apply_lut(np.zeros((2, 2)), np.ones((1, 3, 2, 2)), mode).tolist() == [[1.0] * 3] * 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_memory_beyond_arrays_is_read(mode: str) -> None:
+    """The interpreter checks all addresses; the table has an axis of one entry."""
+    from gridsample.kernels import colour_tables
+    from gridsample.kernels.vector.interpreter import interpreted
+
+    image, table = inputs(3, 1, 4, items=1)
+    image[0, 0, 5], image[0, 1, 6] = np.nan, np.inf
+    expected = apply_lut(image, table, mode)
+    colour_tables.program_for.cache_clear()
+    try:
+        with interpreted():
+            checked = apply_lut(image, table, mode)
+    finally:
+        colour_tables.program_for.cache_clear()
+    np.testing.assert_array_equal(checked, expected)

@@ -385,6 +385,20 @@ class Backend(Protocol):
         """Compute the needed gradients of a fused operator, in the dtypes of its arrays."""
         return operator.composed_vjp(self, upstream, arrays, options, needed)
 
+    def look_up(
+        self,
+        image: Array,
+        table: Array,
+        on_simplices: bool,
+        factors: tuple[Sequence[float], Sequence[float], float],
+        threads: int | None,
+    ) -> Array | None:
+        """Look the pixels of an image up in a table, (N, K, *spatial), if there is a kernel.
+
+        See `gridsample.kernels.colour_tables.look_up`.
+        """
+        return None
+
     def fill(self, image: Array, options: Options) -> Array:
         """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.
 

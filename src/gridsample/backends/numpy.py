@@ -29,7 +29,7 @@ from gridsample.definitions.plan import Plan
 from gridsample.definitions.request import Request, ResizeRequest, is_default_fill, without_fill
 from gridsample.definitions.resizing import Sizes, plain_resizing
 from gridsample.definitions.shapes import Shape
-from gridsample.kernels import of_operators, on_cpu
+from gridsample.kernels import of_colour_tables, of_operators, on_cpu
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, address_of, addresses_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
@@ -495,6 +495,20 @@ class NumPy(Backend):
             operator, upstream, named, options, needed, options.threads
         )
         return gradients
+
+    def look_up(
+        self,
+        image: Array,
+        table: Array,
+        on_simplices: bool,
+        factors: tuple[Sequence[float], Sequence[float], float],
+        threads: int | None,
+    ) -> Array | None:
+        """Look the pixels of an image up in a table, in one pass."""
+        result: Array | None = of_colour_tables().look_up(
+            image, table, on_simplices, factors, threads
+        )
+        return result
 
     def prefilter(
         self,

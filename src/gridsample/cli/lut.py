@@ -34,8 +34,8 @@ tables:
   the table.
 
 modes:
-  linear is the mean of the eight entries around a colour. tetrahedral takes four of them: greys
-  depend on greys only. It takes several times as long. Of curves, both are the same.
+  linear is a mean of the eight entries around a colour. tetrahedral takes four of them, so that
+  greys depend on greys only. Of curves, both are the same.
 
 pictures:
   The result has the same dtype. Opacity is kept. Colours of a TIFF file that are multiplied by it

@@ -65,6 +65,16 @@ def of_operators() -> ModuleType:
 
 
 @functools.cache
+def of_colour_tables() -> ModuleType:
+    """Return the kernel that looks colours up in tables, which is imported on first use."""
+    on_cpu()
+    with forks.held():
+        from gridsample.kernels import colour_tables
+
+    return colour_tables
+
+
+@functools.cache
 def of_fixed_point() -> ModuleType:
     """Return the kernel that converts fixed-point maps, which is imported on first use."""
     with forks.held():

@@ -9,8 +9,8 @@
 On the CPU, weighted sums and lookups of correlations are one program for the result and one for all
 first derivatives, and no sample is kept.  Everywhere else, and for derivatives of higher order,
 they are compositions of the functions of this package, with the same results up to rounding.  The
-other operators are made of weighted sums and of sampling.  All accept NumPy arrays, torch tensors
-and JAX arrays.
+other operators are made of weighted sums and of sampling; `apply_lut` has a program for NumPy
+arrays.  All accept NumPy arrays, torch tensors and JAX arrays.
 """
 
 from gridsample.operators.attention import deformable_attention

@@ -117,6 +117,9 @@ class Lookup(NamedTuple):
 
     def run(self) -> Array:
         """Compute the result, (N, K, *spatial)."""
+        result = self.in_one_pass()
+        if result is not None:
+            return result
         if not self.backend.is_host or len(self.image.shape) < 3:
             return self.look_up()
         shape = self.image.shape
@@ -127,6 +130,14 @@ class Lookup(NamedTuple):
         for part in parts_of(shape):
             result[part] = self._replace(image=self.image[part], table=self.entries(part)).look_up()
         return result
+
+    def in_one_pass(self) -> Array | None:
+        """Compute the result by a kernel, if there is one."""
+        axes, is_linear = len(self.table.shape) - 2, self.mode in ("linear", "bilinear")
+        if axes != self.image.shape[1] or not (is_linear or self.mode == TETRAHEDRAL):
+            return None
+        factors = self.scale, self.shift, float(largest(self.backend, self.image) or 1)
+        return self.backend.look_up(self.image, self.table, not is_linear, factors, self.threads)
 
     def entries(self, part: tuple[slice, ...]) -> Array:
         """Return the tables of a part of the image."""
