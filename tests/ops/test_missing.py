@@ -12,6 +12,15 @@ from oracles import Array, assert_close, finite_difference, mean_output
 
 import gridsample
 
+
+def test_weights_of_no_channels_are_none() -> None:
+    for items, channels in ((1, 0), (0, 2), (0, 0)):
+        image, grid = np.ones((items, channels, 4, 5)), np.zeros((1, 3, 2))
+        for options in ({}, IGNORE):
+            for result in gridsample.grid_sample(image, grid, return_weight=True, **options):
+                assert result.shape == (items, channels, 3)
+
+
 # Against the definition ---------------------------------------------------------------------------
 
 

@@ -336,6 +336,8 @@ def divided(
 def repeat_weight(backend: Backend, weight: Array, shape: Shape) -> Array:
     """Repeat the weights of results where items or channels share them; NaN becomes 0."""
     weight = backend.xp.where(backend.xp.isnan(weight), 0, weight)
+    if 0 in shape[:2]:
+        return backend.xp.broadcast_to(weight, (*shape[:2], *weight.shape[2:]))
     for axis in (0, 1):
         if weight.shape[axis] != shape[axis]:
             weight = backend.concatenate([weight] * shape[axis], axis)
