@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from gridsample.alpha import Alpha, divide, multiply
 from gridsample.backends import backend_of
 from gridsample.definitions.boundaries import has_missing
-from gridsample.definitions.labels import has_labels
-from gridsample.definitions.methods import Mode, Padding, find_method, per_axis
+from gridsample.definitions.methods import Mode, Padding, ResizingMode, find_method, per_axis
 from gridsample.definitions.names import MissingName
 from gridsample.definitions.request import Request
 from gridsample.ops.arrays import filtered, planes
@@ -194,10 +193,11 @@ def inverse_map(steps: Sequence[Step], size: Size, canvas: Size) -> Matrix:
 def lands_on_pixels(inverse: Matrix) -> bool:
     """Return whether every output pixel shows exactly one input pixel.
 
-    This is the case for affine maps with integer entries: shifts by whole pixels, rotations by
-    multiples of 90 degrees, and reflections.
+    This is the case for affine maps with integer entries that do not shrink: shifts by whole
+    pixels, rotations by multiples of 90 degrees, and reflections.
     """
-    return bool(not inverse[-1, :-1].any() and np.array_equal(inverse, np.rint(inverse)))
+    is_integer = not inverse[-1, :-1].any() and np.array_equal(inverse, np.rint(inverse))
+    return bool(is_integer and np.abs(inverse[:-1, :-1]).sum(0).max() <= 1)
 
 
 def exact_mode(mode: Mode, rank: int) -> Mode:
@@ -217,14 +217,27 @@ def exact_mode(mode: Mode, rank: int) -> Mode:
     return "nearest" if interpolating else mode
 
 
-def copies_pixels(mode: Mode, rank: int) -> bool:
-    """Return whether each sample is a copy of one pixel.
+def copies_pixels(
+    mode: ResizingMode, rank: int, *, antialias: bool = False, padding_mode: Padding = "zeros"
+) -> bool:
+    """Return whether each result is a copy of one pixel, also of a missing one.
+
+    Labels are copied whatever the options are; other pixels are averaged by ``antialias``, and
+    under the boundary "missing".  Methods that only resize are accepted, too.
 
     >>> copies_pixels("nearest", 2), copies_pixels(("nearest", "linear"), 2)
     (True, False)
+    >>> copies_pixels("nearest", 2, antialias=True), copies_pixels("label", 2, antialias=True)
+    (False, True)
     """
-    methods = [find_method(name) for name in per_axis(mode, rank, "mode")]
-    return all(method.taps == 1 and method.normalized for method in methods)
+    methods = [find_method(name, resizing=True) for name in per_axis(mode, rank, "mode")]
+    if any(method.votes for method in methods):
+        return True
+    single = [
+        method.name == "nearest-exact" or (method.taps == 1 and method.normalized)
+        for method in methods
+    ]
+    return all(single) and not antialias and not has_missing(padding_mode)
 
 
 def normalization(size: Size, align_corners: bool) -> Matrix:
@@ -315,8 +328,8 @@ def sample(
         missing: "propagate" or "ignore", as in `grid_sample`; missing results are NaN, whatever the
             fill value. Only a floating-point or complex image has missing pixels.
         alpha: The alpha channel, if colours (of the image and of the fill) are to be multiplied by
-            it before sampling and divided by it afterwards; see `gridsample.alpha`. Nearest always
-            copies whole pixels, and labels are no colours: neither uses it.
+            it before sampling and divided by it afterwards; see `gridsample.alpha`. It is not used
+            where whole pixels are copied: labels, and nearest without antialias.
         antialias: Whether a result is the mean over its pixel's footprint, or its most frequent
             label, as in `grid_sample`.
         mode, padding_mode, fill_value, threads: as in `grid_sample`.
@@ -331,7 +344,7 @@ def sample(
     """
     dtype = image.dtype.newbyteorder("=")
     output = np.empty((*shape, image.shape[-1]), dtype)
-    if alpha is not None and (copies_pixels(mode, len(shape)) or has_labels(mode)):
+    if alpha is not None and copies_pixels(mode, len(shape), antialias=antialias):
         alpha = None
     if alpha is not None:
         image = multiply(image, alpha)

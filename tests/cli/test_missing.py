@@ -136,6 +136,20 @@ def test_nearest_copies_missing_pixels_too() -> None:
     assert (moved[:, :2] == -9999).all()
 
 
+def test_antialiased_nearest_pixels_are_means_of_the_others(tmp_path: Path) -> None:
+    """They are no copies, in files and in stores: the nodata value is not blended."""
+    zarr = pytest.importorskip("zarr")
+    array, folder = np.full((8, 8), 100, "int16"), tmp_path / "in.zarr"
+    array[2:4, 3:6] = -9999
+    write("in.tif", array, -9999)
+    zarr.create_array(str(folder), data=array, attributes={"_FillValue": -9999})
+    words = ("--scale", "0.25", "--size", "4x4", "--mode", "nearest", "--antialias")
+    assert run("warp", "in.tif", "out.tif", *words) == run("warp", folder, "out.zarr", *words) == 0
+    result = tifffile.imread("out.tif")
+    assert {*np.unique(result).tolist()} == {-9999, 100}
+    np.testing.assert_array_equal(zarr.open("out.zarr")["0"][...], result)
+
+
 def test_nodata_outside_the_dtype_range_is_ignored() -> None:
     array = heights("uint8", 0)
     write("in.tif", array, -9999)

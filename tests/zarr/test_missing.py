@@ -62,6 +62,16 @@ def test_a_number_in_attributes_is_not_blended(dtype: str, missing: str) -> None
     np.testing.assert_allclose(level(resized)[...], with_number(expected, dtype), rtol=1e-6)
 
 
+def test_means_of_half_precision_are_rounded_once() -> None:
+    rng, source, output = np.random.default_rng(3), MemoryStore(), MemoryStore()
+    pixels = (rng.random((20, 21)) * 200).astype("float16")
+    pixels[rng.random(pixels.shape) < 0.2] = np.nan
+    zarr.create_array(source, data=pixels, chunks=(6, 5))
+    gridsample.zarr.resize(source, output, (13, 30), missing="ignore")
+    expected = gridsample.interpolate(pixels[None, None], (13, 30), mode="linear", missing="ignore")
+    np.testing.assert_array_equal(level(output)[...], expected[0, 0])
+
+
 @pytest.mark.parametrize("dtype", ["int16", "float32"])
 def test_levels_of_a_pyramid_have_the_number(dtype: str) -> None:
     source, pixels = source_of(dtype, {}, zarr_format=2)

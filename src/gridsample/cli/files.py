@@ -16,7 +16,6 @@ from gridsample.cli.hints import COPYING, LabelHint, ShrinkHint, show_lost_palet
 from gridsample.cli.maps import Map, canvas_of, check_canvas, map_of_arguments, scaled
 from gridsample.cli.nodata import boundary_of_missing, nodata_of, number_of, with_nodata
 from gridsample.cli.terminal import progress_bar
-from gridsample.definitions.boundaries import MISSING
 from gridsample.definitions.labels import check_labels, has_labels
 from gridsample.definitions.methods import Mode, Padding, find_method, listed
 from gridsample.ops.missing import check_rule
@@ -104,14 +103,14 @@ def _warped_page(
     antialias = antialiases(arguments, output_map.is_smooth)
     _check_labels(mode, image)
     if output_map.copies:
-        mode = warp.exact_mode(mode, rank)
+        mode, antialias = warp.exact_mode(mode, rank), False
     result = with_nodata(_result(image, output_map.canvas, output_map.voxels), arguments)
     if output_map.like is not None:
         result = result.placed(output_map.like)
     alpha = sampled_alpha(image, arguments)
-    copies = warp.copies_pixels(mode, rank) or has_labels(mode)
+    copies = warp.copies_pixels(mode, rank, antialias=antialias)
     padding, fill = boundary_and_fill(image, arguments, copies)
-    copies = copies and MISSING not in listed(padding)
+    copies = warp.copies_pixels(mode, rank, antialias=antialias, padding_mode=padding)
     missing = nodata_of(image, arguments, alpha, copies)
 
     def pixels(progress: Progress) -> io.Bands:
@@ -190,9 +189,7 @@ def _resized_bands(
     _check_labels(arguments.mode, image)
     dtype, alpha = image.array.dtype.newbyteorder("="), sampled_alpha(image, arguments)
     methods = [find_method(name, resizing=True) for name in listed(arguments.mode)]
-    copies = {method.name for method in methods} <= {"nearest", "nearest-exact"}
-    # Labels are copied, too: the number of missing pixels is one of them.
-    copies = (copies and not antialias) or has_labels(arguments.mode)
+    copies = warp.copies_pixels(arguments.mode, len(size), antialias=antialias)
     missing = nodata_of(image, arguments, alpha, copies)
     if copies:
         alpha = None  # whole pixels are copied

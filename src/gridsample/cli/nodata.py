@@ -24,6 +24,11 @@ def number_of(image: io.Image, arguments: argparse.Namespace) -> Any:
     return number if number is not None and storable(number, dtype) else None  # no pixel has it
 
 
+def missing_by_default(missing: str | None, number: Any) -> str:
+    """Return ``--missing``; by default, missing pixels are ignored if there is a number, or NaN."""
+    return missing or ("propagate" if number is None else "ignore")
+
+
 def boundary_of_missing(number: Any, copies: bool) -> tuple[Padding, Any]:
     """Return the default boundary and fill value: outside is missing if a number stands for that.
 
@@ -45,20 +50,17 @@ def nodata_of(
         image: the page.
         arguments: the arguments ``missing`` and ``nodata``.
         alpha: the channel that colours are multiplied by before sampling, or None.
-        copies: whether sampling only copies pixels, missing ones included.
+        copies: whether results are copies of pixels, see `gridsample.warp.copies_pixels`.
     """
-    number, dtype = number_of(image, arguments), image.array.dtype
-    ignore = arguments.missing == "ignore" or (arguments.missing is None and number is not None)
-    if dtype.kind == "b" or copies or not (ignore or number is not None):
-        return None
-    if number is None and dtype.kind not in "fc":
-        return None  # nothing is missing
-    if alpha is not None:
+    number = number_of(image, arguments)
+    missing = missing_by_default(arguments.missing, number)
+    nodata = NoData.of(number, missing, image.array.dtype, copies)
+    if nodata is not None and alpha is not None:
         raise ValueError(
             "missing pixels and alpha cannot be combined; give --straight-alpha to sample colours "
             "independently of alpha"
         )
-    return NoData(ignore, number, dtype)
+    return nodata
 
 
 def with_nodata(image: io.Image, arguments: argparse.Namespace) -> io.Image:

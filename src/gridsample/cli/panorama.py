@@ -16,7 +16,6 @@ from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import Command, add_files, add_shared
 from gridsample.cli.files import PreparedPage, Progress, convert_file, sampled_alpha
 from gridsample.cli.maps import check_canvas
-from gridsample.definitions.labels import has_labels
 from gridsample.warp import copies_pixels
 
 PROJECTIONS = ("equirectangular", "cubemap", "perspective")
@@ -134,7 +133,7 @@ def _converted_page(arguments: argparse.Namespace, page: io.Page) -> PreparedPag
     shape = (*check_canvas(size[::-1], image)[::-1], image.channels)
     result = image.resampled(io.zeros(shape, image.array.dtype), np.eye(3))
     alpha = sampled_alpha(image, arguments)
-    if copies_pixels(arguments.mode, 2) or has_labels(arguments.mode):
+    if copies_pixels(arguments.mode, 2):
         alpha = None
     rotation = cameras.look(*(float(getattr(arguments, name) or 0) for name in ANGLES))
     if source.kind == "perspective" and target.kind != "perspective":

@@ -14,9 +14,8 @@ from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import Command, add_shared
 from gridsample.cli.files import antialiases, output_size, resize_antialiases
 from gridsample.cli.maps import canvas_of
-from gridsample.cli.nodata import boundary_of_missing
+from gridsample.cli.nodata import boundary_of_missing, missing_by_default
 from gridsample.cli.terminal import progress_bar
-from gridsample.definitions.labels import has_labels
 from gridsample.io.nodata import number_of_array
 from gridsample.io.omezarr import Multiscale, is_store, read_multiscale
 from gridsample.io.output import size_text
@@ -121,8 +120,8 @@ def warp_store(arguments: argparse.Namespace) -> None:
         options |= matrix_options(image, arguments)
     options["padding_mode"] = arguments.padding
     if arguments.padding is None:
-        copies = warp.copies_pixels(arguments.mode, len(image.spatial)) or has_labels(
-            arguments.mode
+        copies = warp.copies_pixels(
+            arguments.mode, len(image.spatial), antialias=options["antialias"]
         )
         number = number_of_array(image.arrays[0], arguments.nodata)
         padding, fill = boundary_of_missing(number, copies)
@@ -131,18 +130,24 @@ def warp_store(arguments: argparse.Namespace) -> None:
 
 
 def matrix_options(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the matrix, the size and the place of the canvas that the steps describe."""
+    """Return the matrix, the size and the place of the canvas that the steps describe.
+
+    Where pixels are copied, the mode changes, and nothing is averaged.
+    """
     size = spatial_size(image)
     canvas = canvas_of(arguments.size, size)
     inverse = warp.inverse_map(arguments.steps, size, canvas)
     if inverse[-1, :-1].any():
         raise ValueError("--homography is not accepted for Zarr stores")
+    copied: dict[str, Any] = {}
     if warp.lands_on_pixels(inverse):
         arguments.mode = warp.exact_mode(arguments.mode, len(size))
+        copied["antialias"] = False
     order = [*range(len(size) - 1, -1, -1), len(size)]
     reversed_axes = np.ix_(order, order)
     voxels = warp.window(arguments.steps, size, canvas)
-    return {"matrix": inverse[reversed_axes], "size": canvas[::-1], "voxels": voxels[reversed_axes]}
+    placed = {"matrix": inverse[reversed_axes], "voxels": voxels[reversed_axes]}
+    return {**placed, "size": canvas[::-1], **copied}
 
 
 def resize_store(arguments: argparse.Namespace) -> None:
@@ -250,10 +255,12 @@ def common_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def missing_options(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return how missing pixels are treated: ignored by default if a number stands for them."""
+    """Return how missing pixels are treated."""
     number = number_of_array(image.arrays[0], arguments.nodata)
-    missing = arguments.missing or ("propagate" if number is None else "ignore")
-    return {"missing": missing, "nodata": arguments.nodata}
+    return {
+        "missing": missing_by_default(arguments.missing, number),
+        "nodata": arguments.nodata,
+    }
 
 
 def describe(path: Path) -> list[tuple[str, str]]:

@@ -28,6 +28,24 @@ class NoData(NamedTuple):
     number: Any
     dtype: np.dtype[Any]
 
+    @classmethod
+    def of(cls, number: Any, missing: str, dtype: np.dtype[Any], copies: bool) -> NoData | None:
+        """Return how missing pixels are treated; None if every pixel is sampled as it is.
+
+        Args:
+            number: the number that stands for a missing pixel, beside NaN; None or NaN for none.
+            missing: "propagate" or "ignore".
+            dtype: the dtype of the page.
+            copies: whether results are copies of pixels, see `gridsample.warp.copies_pixels`: those
+                of missing pixels have their number.
+        """
+        number = None if number is None or np.isnan(number) else number
+        ignore = missing == "ignore"
+        has_missing = number is not None or (ignore and dtype.kind in "fc")
+        return (
+            None if copies or dtype.kind == "b" or not has_missing else cls(ignore, number, dtype)
+        )
+
     def with_nan(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return pixels in floating point, with NaN where they are missing."""
         result = array.astype(self.sampling_dtype, copy=self.number is not None)
@@ -57,10 +75,13 @@ class NoData(NamedTuple):
         return np.dtype(np.float64 if self.dtype.itemsize > 2 else np.float32)
 
     def stacked(self, array: NDArray[Any], axis: int = -1) -> NDArray[Any]:
-        """Return pixels, with 0 where they are missing, followed by a mask for each channel."""
+        """Return pixels, with 0 where they are missing, followed by a mask for each channel.
+
+        They are in single precision at least, as sums of them are not rounded before `mean`.
+        """
         pixels = self.with_nan(array)
-        missing = np.isnan(pixels)
-        return np.concatenate([np.where(missing, 0, pixels), ~missing], axis, dtype=pixels.dtype)
+        missing, dtype = np.isnan(pixels), np.result_type(pixels.dtype, np.float32)
+        return np.concatenate([np.where(missing, 0, pixels), ~missing], axis, dtype=dtype)
 
     def mean(self, both: NDArray[Any], axis: int = -1) -> NDArray[Any]:
         """Divide weighted sums of `stacked` pixels by those of the masks."""

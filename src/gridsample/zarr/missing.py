@@ -31,21 +31,18 @@ class Known:
 
 
 def nodata_of(array: Any, number: Any, missing: str, copies: bool) -> NoData | None:
-    """Return how missing pixels are treated; None if a number stands for none of them.
+    """Return how missing pixels are treated; None if every pixel is sampled as it is.
 
     Args:
         array: the Zarr array.
         number: the number that stands for a missing pixel, as `number_of_array` takes it.
         missing: "propagate" or "ignore".
-        copies: whether results only copy pixels, missing ones included.
+        copies: whether results are copies of pixels, see `gridsample.warp.copies_pixels`.
 
     Raises:
         TypeError, ValueError: the number is not accepted.
     """
-    dtype, number = np.dtype(array.dtype), number_of_array(array, number)
-    if number is None or np.isnan(number) or copies or dtype.kind == "b":
-        return None
-    return NoData(missing == "ignore", number, dtype)
+    return NoData.of(number_of_array(array, number), missing, np.dtype(array.dtype), copies)
 
 
 def reader_of(array: Any, nodata: NoData | None) -> ChunkReader:

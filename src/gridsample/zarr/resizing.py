@@ -12,13 +12,12 @@ from gridsample.chunked.regions import lengths_of
 from gridsample.definitions.methods import Method, ResizingMode
 from gridsample.definitions.names import MissingName
 from gridsample.definitions.request import ResizeRequest
-from gridsample.io.nodata import NoData
 from gridsample.io.omezarr import resampled_affine, write_metadata
 from gridsample.io.stores import Region, Traffic
 from gridsample.ops.missing import check_rule
 from gridsample.ops.resized_parts import resize_block, windows_of
 from gridsample.ops.resizing import interpolate, plan_resizing
-from gridsample.warp import fitted
+from gridsample.warp import copies_pixels, fitted
 from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
 from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
 
@@ -81,11 +80,8 @@ def resize(
         inputs, size, None, ResizeRequest(mode, align_corners, antialias=antialias, threads=1)
     )
     methods = [method for method in resizing.methods if isinstance(method, Method)]
-    copies = {method.name for method in methods} <= {"nearest", "nearest-exact"} and not antialias
-    copies = copies or any(method.votes for method in methods)
+    copies = copies_pixels(mode, len(spatial), antialias=antialias)
     missing_pixels = nodata_of(job.array, nodata, missing, copies)
-    if missing == "ignore" and missing_pixels is None and np.dtype(job.array.dtype).kind in "fc":
-        missing_pixels = NoData(True, None, np.dtype(job.array.dtype))
     averages = missing_pixels is not None and missing_pixels.ignore
     if averages:
         check_rule(methods, (), any(method.prefilter > 1 for method in methods))

@@ -30,11 +30,9 @@ from gridsample.chunked.regions import (
 )
 from gridsample.chunked.splines import fill_of, lines_of
 from gridsample.chunked.windows import Window
-from gridsample.definitions.boundaries import MISSING
 from gridsample.definitions.footprints import MAX_SAMPLES
-from gridsample.definitions.labels import has_labels
 from gridsample.definitions.lattice import Lattice
-from gridsample.definitions.methods import Mode, Padding, listed
+from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.names import MarginName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields.arrays import check_size
@@ -161,8 +159,7 @@ def warp(
         "min_weight": min_weight,
         "threads": 1,
     }
-    copies = (copies_pixels(mode, len(job.spatial)) and not antialias) or has_labels(mode)
-    copies = copies and (has_labels(mode) or MISSING not in listed(padding_mode))
+    copies = copies_pixels(mode, len(job.spatial), antialias=antialias, padding_mode=padding_mode)
     missing_pixels = nodata_of(job.array, nodata, missing, copies)
     reader = reader_of(job.array, missing_pixels)
     pixel_map = pixel_map.for_pixels(reader.dtype, job.inputs)
