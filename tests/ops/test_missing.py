@@ -13,10 +13,10 @@ from oracles import Array, assert_close, finite_difference, mean_output
 import gridsample
 
 
-def test_weights_of_no_channels_are_none() -> None:
+def test_results_without_channels_or_items_have_weights_of_their_shape() -> None:
     for items, channels in ((1, 0), (0, 2), (0, 0)):
         image, grid = np.ones((items, channels, 4, 5)), np.zeros((1, 3, 2))
-        for options in ({}, IGNORE):
+        for options in ({}, IGNORE, {"weights": np.ones((1, 1, 4, 5))}):
             for result in gridsample.grid_sample(image, grid, return_weight=True, **options):
                 assert result.shape == (items, channels, 3)
 

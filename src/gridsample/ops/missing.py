@@ -270,7 +270,7 @@ def check_rule(methods: Sequence[Method], boundaries: Sequence[str], prefilter: 
 def stacked(backend: Backend, parts: Planes) -> Array:
     """Stack m v and m as the channels of one image."""
     values, mask, xp = parts.values, parts.mask, backend.xp
-    items = max(values.shape[0], mask.shape[0])
+    items = mask.shape[0] if values.shape[0] == 1 else values.shape[0]
     images = [
         array if array.shape[0] == items else xp.broadcast_to(array, (items, *array.shape[1:]))
         for array in (values, backend.astype(mask, values.dtype))
