@@ -160,8 +160,10 @@ class Call:
                 call(progress=report)
             if calls[0] == stop > 0:
                 assert call().done_before >= stop
-        except Exception:
-            assert not list(target._store_dict)  # nothing is left of calls that are refused
+        except Exception as error:
+            # Nothing is left of calls that are refused.  Footprints of a grid are known late.
+            late = "antialias=True in chunks takes" in str(error)
+            assert late or not list(target._store_dict)
             raise
         group = zarr.open_group(target, mode="r")
         return [group[name][...] for name in sorted(name for name, _ in group.arrays())]
