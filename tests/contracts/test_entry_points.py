@@ -155,6 +155,7 @@ CALLS: dict[str, Call] = {
                 "boxes": np.concatenate([BOXES, BOXES[:, :1]], 1),
                 "output_size": 2,
             },
+            "softmax_splat": {"input": IMAGE, "flow": IMAGE[:, :2], "metric": IMAGE[:, :1]},
             "weighted_sum": SUMS,
             "weighted_sum_vjp": {"grad_output": np.ones((1, 3, 2, 4), np.float32), **SUMS},
         },

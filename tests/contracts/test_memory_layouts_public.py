@@ -313,6 +313,14 @@ SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
         lambda x: [x.uniform(-1, 1, 1, *x.size), x.uniform(0, 3, 4, 5)],
         lambda image, boxes: operators.rotated_roi_align(image, [boxes], 2, 0.9, 2),
     ),
+    "softmax_splat": (
+        lambda x: [
+            x.image(2, 3),
+            x.uniform(-2, 2, 2, len(x.size), *x.size),
+            x.uniform(-1, 1, 2, 1, *x.size),
+        ],
+        operators.softmax_splat,
+    ),
     "weighted_sum": (
         sums,
         lambda *arrays: operators.weighted_sum(*arrays, LEVELS, "bicubic", "mirror"),

@@ -370,6 +370,18 @@ class Backend(Protocol):
         """
         raise TypeError(f"{type(self).__name__} has no kernels that average")
 
+    def detached(self, array: Array) -> Array:
+        """Return an array as a constant, which has no derivatives."""
+        return array
+
+    def scatter_maximum(self, values: Array, index: Array, count: int) -> Array:
+        """Return the greatest value at each index, (N, count), and -inf at those without any.
+
+        Values and their indices, whole numbers below ``count`` in any dtype, are (N, P), and
+        `detached`.
+        """
+        raise TypeError(f"{type(self).__name__} has no function for the greatest of some values")
+
     def fused(self, operator: Operator, arrays: Sequence[Array], options: Any) -> Array:
         """Compute a fused operator, of checked arrays and options."""
         return operator.composed(self, arrays, options)

@@ -468,6 +468,12 @@ class NumPy(Backend):
         sums = cpu.average_backward(plan, samples, averaging, needs, options.threads)
         return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.invalid_weights
 
+    def scatter_maximum(self, values: Array, index: Array, count: int) -> Array:
+        """Return the greatest value at each index."""
+        result = np.full((len(values), count), -np.inf, values.dtype)
+        np.maximum.at(result, (np.arange(len(values))[:, None], index.astype(np.int64)), values)
+        return result
+
     def fused(self, operator: Operator, arrays: Sequence[Array], options: Any) -> Array:
         """Compute a fused operator by its program, if there is one for the options."""
         if not operator.is_fused(options):

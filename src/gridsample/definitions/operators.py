@@ -13,6 +13,7 @@ derivatives of higher order, forward mode, other devices, and options that ``is_
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -52,6 +53,7 @@ class Operator:
             options and a flag for each array: the needed gradients, in the order of the arrays,
             and None in place of the others.
         lengths: returns the sizes of the axes that only the result has, by name, given the options.
+        reads_result: whether the program of the derivatives also reads the result.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Operator:
     composed: Callable[[Any, Sequence[Array], Any], Array]
     composed_vjp: Callable[[Any, Array, Sequence[Array], Any, Sequence[bool]], Sequence[Any]]
     lengths: Callable[[Any], Mapping[str, int]] = no_lengths
+    reads_result: bool = False
 
     def __hash__(self) -> int:
         """The hash of the name, which no other operator has."""
@@ -201,6 +204,26 @@ class LookupOptions(NamedTuple):
     def lengths(self) -> dict[str, int]:
         """Return the number of samples of all levels, which is the axis "w" of the result."""
         return {"w": len(self.levels()) * self.window()}
+
+
+class SplatOptions(NamedTuple):
+    """The options of the operators of `gridsample.operators.softmax_splat`.
+
+    Attributes:
+        size: the spatial shape of the result.
+        padding_mode: the boundary of each axis, x first.
+        hard: whether only values of the greatest metric of a pixel count.
+        threads: the maximum number of threads; None for the default.
+    """
+
+    size: tuple[int, ...]
+    padding_mode: tuple[str, ...]
+    hard: bool
+    threads: int | None
+
+    def lengths(self) -> dict[str, int]:
+        """Return the number of pixels, which is the axis "q" of the result."""
+        return {"q": math.prod(self.size)}
 
 
 # The units of points: those of `gridsample.grid_sample`, and "unit", from 0 to 1 between the outer

@@ -59,7 +59,13 @@ def of_operators() -> ModuleType:
     on_cpu()
     with forks.held():
         from gridsample.kernels import operators
-        from gridsample.kernels.operators import correlation_lookup, weighted_sum  # noqa: F401
+        from gridsample.kernels.operators import (  # noqa: F401
+            correlation_lookup,
+            softmax_splat,
+            splat_maximum,
+            splat_total,
+            weighted_sum,
+        )
 
     return operators
 

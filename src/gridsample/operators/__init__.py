@@ -4,18 +4,20 @@
     deformable_attention    the same with the arguments of multi-scale deformable attention
     roi_align               means over the bins of boxes, and of rotated boxes
     correlation_lookup      windows of the correlation of two feature maps, at several scales
+    softmax_splat           forward warps, where the values of a pixel have weights of their own
     apply_lut               colours looked up in a table, with linear or tetrahedral interpolation
 
-On the CPU, weighted sums and lookups of correlations are one program for the result and one for all
-first derivatives, and no sample is kept.  Everywhere else, and for derivatives of higher order,
-they are compositions of the functions of this package, with the same results up to rounding.  The
-other operators are made of weighted sums and of sampling; `apply_lut` has a program for NumPy
-arrays.  All accept NumPy arrays, torch tensors and JAX arrays.
+On the CPU, weighted sums, lookups of correlations and softmax splats are one program for the result
+and one for all first derivatives, and no sample is kept.  Everywhere else, and for derivatives of
+higher order, they are compositions of the functions of this package, with the same results up to
+rounding.  The other operators are made of weighted sums and of sampling; `apply_lut` has a program
+for NumPy arrays.  All accept NumPy arrays, torch tensors and JAX arrays.
 """
 
 from gridsample.operators.attention import deformable_attention
 from gridsample.operators.correlation import CorrelationBlock, correlation_lookup
 from gridsample.operators.regions import roi_align, rotated_roi_align
+from gridsample.operators.splatting import softmax_splat
 from gridsample.operators.sums import weighted_sum, weighted_sum_vjp
 from gridsample.operators.tables import apply_lut
 
@@ -26,6 +28,7 @@ __all__ = [
     "deformable_attention",
     "roi_align",
     "rotated_roi_align",
+    "softmax_splat",
     "weighted_sum",
     "weighted_sum_vjp",
 ]

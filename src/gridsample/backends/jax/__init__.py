@@ -200,6 +200,18 @@ class Jax(Backend):
         check_sizes("the result", (*image.shape[:2], *options.size), image.dtype)
         return operations().resizing.resize(image, options._replace(threads=None), transposed)
 
+    def detached(self, array: Array) -> Array:
+        """Return an array without derivatives."""
+        constant: Array = jax.lax.stop_gradient(array)
+        return constant
+
+    def scatter_maximum(self, values: Array, index: Array, count: int) -> Array:
+        """Return the greatest value at each index."""
+        lowest = jnp.full((values.shape[0], count), -jnp.inf, values.dtype)
+        items = jnp.arange(values.shape[0])[:, None]
+        greatest: Array = lowest.at[items, index.astype(int)].max(values)
+        return greatest
+
     def fused(self, operator: Operator, arrays: Sequence[Array], options: Any) -> Array:
         """Compute a fused operator."""
         options = options._replace(threads=None)

@@ -47,9 +47,9 @@ def launch_of(
 ) -> tuple[Any, dict[str, Place]]:
     """Return the launch of a program, and the places of the arrays that it reads.
 
-    ``types`` are those of the arrays, and of the upstream gradient.
+    ``types`` are those of the arrays, of the upstream gradient, and of the result if it is read.
     """
-    names = [*operator.names, "upstream"][: len(types)]
+    names = [*operator.names, "upstream", "result"][: len(types)]
     layouts = [(name, layout_of(array)) for name, array in zip(names, types, strict=True)]
     launch = of_operators().programs_of(operator).prepare(tuple(layouts), options, needed)
     return launch, {name: Place(ARGUMENT, k) for k, name in enumerate(names)}
@@ -68,8 +68,8 @@ def result_steps(operator: Operator, types: tuple[ArrayType, ...], options: Any)
 def gradient_steps(
     operator: Operator, types: tuple[ArrayType, ...], options: Any, needed: Needed
 ) -> Prepared:
-    """Prepare the program of the gradients; ``types`` are those of the arrays and upstream."""
-    *arrays, _ = types
+    """Prepare the program of the gradients; see `launch_of`."""
+    arrays = types[: len(operator.names)]
     real = of_operators().real_of(*[array.dtype for array in arrays])
     pairs = zip(operator.names, arrays, needed, strict=True)
     results = {
@@ -196,8 +196,11 @@ class Rules:
 
         names, result = axes_of(self.operator)
         kept = [own for own, need in zip(names, needed, strict=True) if need]
-        axes = Axes((*names, result), tuple(kept), self.operator.whole)
-        results = partitioned(compute, axes, (*arrays, upstream))
+        inputs, given = [*arrays, upstream], [*names, result]
+        if self.operator.reads_result:
+            inputs, given = [*inputs, self.call_result(*arrays, options=options)], [*given, result]
+        axes = Axes(tuple(given), tuple(kept), self.operator.whole)
+        results = partitioned(compute, axes, inputs)
         like = [array for array, need in zip(arrays, needed, strict=True) if need]
         pairs = zip(results, like, strict=True)
         return [gradient.astype(array.dtype) for gradient, array in pairs]

@@ -8,6 +8,7 @@ the `Backend` that the operations use.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -475,6 +476,15 @@ class Torch(Backend):
     ) -> tuple[Gradients, bool]:
         """Compute the gradients of means in one sweep."""
         return operators.run_average_backward(values, arrays, options, averaging, needed)
+
+    def detached(self, array: Tensor) -> Tensor:
+        """Return a tensor without derivatives."""
+        return array.detach()
+
+    def scatter_maximum(self, values: Tensor, index: Tensor, count: int) -> Tensor:
+        """Return the greatest value at each index."""
+        lowest = torch.full_like(values[:, :1], -math.inf).expand(-1, count)
+        return lowest.scatter_reduce(1, index.long(), values, "amax")
 
     def fused(self, operator: Operator, arrays: Sequence[Tensor], options: Any) -> Tensor:
         """Compute a fused operator, by its program or by its composition."""

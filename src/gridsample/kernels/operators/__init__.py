@@ -8,7 +8,8 @@ has ``CONTIGUOUS``, how many axes at the end of each array must be in C order, a
 which returns a `Launch`.  ``layouts`` are those of the arrays, and of "upstream" for derivatives;
 ``needed`` are the names of the arrays whose gradients are needed, or is empty for the result.  The
 program takes these arrays by name, and stores "result"; or adds to or stores the gradient of each
-needed array, "NAME_gradient".  What is stored is in C order, and gradients that are sums
+needed array, "NAME_gradient".  Programs of derivatives may also read the result
+(`Operator.reads_result`).  What is stored is in C order, and gradients that are sums
 (`Operator.sums`) are in the dtype of sums.
 """
 
@@ -104,6 +105,11 @@ def differentiate(
     gradients = {name: np.zeros(arrays[name].shape, dtype) for name, dtype in types.items()}
     if names and all(array.size for array in (upstream, *arrays.values())):
         inputs = {**arrays, "upstream": upstream}
+        if operator.reads_result:
+            inputs["result"] = np.empty(
+                upstream.shape, native_type(next(iter(arrays.values())).dtype)
+            )
+            compute(operator, arrays, options, inputs["result"], threads)
         launch, inputs = prepared(operator, inputs, options, names)
         results = {f"{name}_gradient": gradient for name, gradient in gradients.items()}
         launch.run({**inputs, **results}, threads or pool.cores())

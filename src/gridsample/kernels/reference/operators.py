@@ -90,3 +90,40 @@ def correlation_lookup(
                 result[n, q, level, k] = sample.item() / math.sqrt(channels)
         begin = end
     return result.reshape(items, queries, -1)
+
+
+def softmax_splat(
+    values: Array,
+    metric: Array,
+    positions: Array,
+    size: tuple[int, ...],
+    boundaries: Sequence[str],
+    hard: bool,
+) -> Array:
+    """Compute the means of the values that reach each pixel: (N, Q, C).
+
+    Args:
+        values: (N, P, C).
+        metric: (N, P), the logarithms of the values' weights.
+        positions: (N, P, D) in pixels, x first.
+        size: the spatial shape of the result.
+        boundaries: a boundary for each axis, x first.
+        hard: whether only values of the greatest metric count.
+    """
+    pixels, rank = math.prod(size), positions.shape[-1]
+    result = np.zeros((len(values), pixels, values.shape[-1]))
+    every = np.eye(pixels).reshape(1, pixels, *size)
+    for n in range(len(values)):
+        known = np.isfinite(positions[n]).all(-1) & ~np.isnan(metric[n])
+        grid = np.where(known[:, None], positions[n], 0)[None]
+        bilinear = gather(every, grid, ("linear",) * rank, boundaries, False, coords="pixel")[0]
+        for q in range(pixels):
+            reaching = np.flatnonzero((bilinear[q] > 0) & known)
+            if not len(reaching):
+                continue
+            metrics = metric[n, reaching]
+            greatest = metrics.max()
+            shares = metrics == greatest if hard else np.exp(metrics - greatest)
+            weights = bilinear[q, reaching] * shares
+            result[n, q] = weights @ values[n, reaching] / weights.sum()
+    return result
