@@ -52,7 +52,7 @@ class Description(NamedTuple):
         radius: the radius of windows.
         channels: how many channels are processed at a time where pixels are multiplied by weights.
         is_whole: whether these are all channels.
-        is_even: whether all channels are several times these.
+        is_divided: whether tasks of the images' gradient have these channels each.
         rest: how many channels there are beyond whole registers.
         needed: the arrays whose gradients are needed; none for the result.
     """
@@ -63,7 +63,7 @@ class Description(NamedTuple):
     radius: int
     channels: int
     is_whole: bool
-    is_even: bool
+    is_divided: bool
     rest: int
     needed: frozenset[str]
 
@@ -110,8 +110,9 @@ def settings_of(description: Description) -> Record:
         gradient_step="int64",
         position_steps=("int64", 2),
         upstream_steps=("int64", 2),
-        # Of each level: its sizes and the distances of its pixels along each axis, x first; where
-        # it begins; and its pixels for each pixel of the first level along an axis.
+        pixels="int64",  # of all levels
+        # Of each level: its sizes and the distances of its pixels along each axis, x first; its
+        # first pixel; and its pixels for each pixel of the first level along an axis.
         sizes=("*int64", description.rank),
         strides=("*int64", description.rank),
         begins="*int64",
@@ -127,7 +128,7 @@ class Along(NamedTuple):
         first: the first tap, in pixels.
         begin: the first tap that is inside the image, counted from the first of the window.
         end: the end of these; not after ``begin`` if there is none.
-        stride: the distance of pixels, in elements.
+        stride: the distance of pixels along the axis, in pixels.
         weights: the weights of the two taps of a sample.
     """
 
@@ -143,7 +144,7 @@ class Window(NamedTuple):
 
     Attributes:
         axes: the window along each axis, x first.
-        begin: where the level begins in an item of the images, in elements.
+        begin: the first pixel of the level.
         shrink: the pixels of the level for each pixel of the first one.
         valid: whether the position is; otherwise, no tap is inside.
         number: the number of its first sample among those of all levels.
@@ -164,6 +165,8 @@ class Writer:
         self.width, self.real = function.lanes, function.real
         self.rank, self.steps = description.rank, description.steps
         self.taps, self.samples = description.taps, description.samples
+        # The axes in the order of pixels in memory: x is innermost.
+        self.memory_order = range(self.rank)[::-1]
         self.zero = function.constant(0.0, self.real)
         # All taps of a window; before them, memory for those before the first of each axis.
         memory = call.scratch.cast(self.real)
@@ -171,7 +174,8 @@ class Writer:
         self.before = memory
         each = self.size(1)
         self.lists = [memory.at((k + 1) * each) for k in range(1 + self.rank)]
-        self.sums = memory.at((2 + self.rank) * each)  # of all channels
+        # Of all channels of a query, or of some channels of all pixels.
+        self.sums = memory.at((2 + self.rank) * each)
 
     def size(self, windows: int) -> int:
         """Return the memory of the taps of windows, in numbers: whole lines, and space around."""
@@ -215,27 +219,28 @@ class Writer:
         window: Window,
         carried: Sequence[Value],
         add: Callable[[Value, Value, Sequence[Value]], Sequence[Value]],
-        axes: int,
+        axes: Sequence[int],
     ) -> list[Value]:
-        """Loop over the taps inside the image along the first axes.
+        """Loop over the taps inside the image along some axes, from the outermost to the innermost.
 
-        ``add`` takes the place of a tap in memory of windows, the offset of its pixel, and what the
+        ``add`` takes the place of a tap in memory of windows, the number of its pixel, and what the
         call before returned.
         """
 
         def loop_over(
-            axis: int, place: Value, offset: Value, values: Sequence[Value]
+            rest: Sequence[int], place: Value, number: Value, values: Sequence[Value]
         ) -> list[Value]:
-            if axis == axes:
-                return [*add(place, offset, values)]
+            if not rest:
+                return [*add(place, number, values)]
+            axis, *inner = rest
             first, begin, end, stride, _ = window.axes[axis]
             with self.function.loop(begin, end, carry=values) as loop:
-                pixel = offset + (first + loop.index) * stride
+                pixel = number + (first + loop.index) * stride
                 tap = place + loop.index * self.steps[axis]
-                loop.carry(*loop_over(axis + 1, tap, pixel, loop.carried))
+                loop.carry(*loop_over(inner, tap, pixel, loop.carried))
             return loop.carried
 
-        return loop_over(0, self.function.as_index(0), window.begin, carried)
+        return loop_over(axes, self.function.as_index(0), window.begin, carried)
 
     def each_row(self, write: Callable[[Value, Value], None]) -> None:
         """Call ``write`` with the places of each row of samples: among taps, and among samples."""
@@ -287,17 +292,18 @@ class Writer:
         first, begin, end, stride, _ = window.axes[last]
         lane = function.vector(range(width), "int64")
 
-        def add(place: Value, offset: Value, _: Sequence[Value]) -> Sequence[Value]:
+        def add(place: Value, number: Value, _: Sequence[Value]) -> Sequence[Value]:
             with function.loop(begin, end, count) as loop:
                 taps = [(loop.index + k).minimum(end - 1) for k in range(count)]
-                pixels = [images.at(offset + (first + tap) * stride) for tap in taps]
+                numbers = [number + (first + tap) * stride for tap in taps]
+                pixels = [images.at(pixel * self.call.channels) for pixel in numbers]
                 sums = sum_neighbours(self.products(source, pixels))
                 inside = lane < (end - loop.index).splat(width)
                 # What this writes beyond the row is written again by the next one.
                 dots.at(place).store(inside.select(sums, 0.0), loop.index)
             return []
 
-        self.over_taps(window, [], add, last)
+        self.over_taps(window, [], add, range(last))
 
     def products(self, source: Pointer, pixels: Sequence[Pointer]) -> list[Value]:
         """Return a register for each pixel, whose lanes sum to its dot product; ``width`` of them.
@@ -378,10 +384,18 @@ class Writer:
                 self.lists[1 + axis].store(blended(values, mixed), loop.index)
 
     def differentiate_images(self, task: Value) -> None:
-        """Add to the gradient of some channels of an item's images."""
-        call = self.call
+        """Compute the gradient of some channels of an item's images.
+
+        Those of a part are added up in memory of their own, in which the pixels of a window are
+        closer together, and so stay in the cache.
+        """
+        call, channels = self.call, self.description.channels
         item, part = task // call.parts, task % call.parts
         gradient = call.images_gradient.at(item * call.gradient_step)
+        target, width = gradient, call.channels
+        if self.description.is_divided:
+            target, width = self.sums, self.function.as_index(channels)
+            target.fill(self.zero, call.pixels * channels, self.width)
         with self.function.loop(0, call.queries) as query:
             source = at(call.source, call.source_steps, item, query.index)
             upstream = at(call.upstream, call.upstream_steps, item, query.index)
@@ -389,20 +403,33 @@ class Writer:
                 self.list_weights(window, upstream.at(window.number), slopes=False)
                 with self.each_block(part) as block:
                     values = [value.to(self.real) for value in block.load(source)]
-                    self.add_pixels(window, gradient, block, block.counted(values))
+                    first = 0 if self.description.is_divided else block.first
+                    memory = target.at(first)
+                    self.add_pixels(window, memory, width, block, block.counted(values))
+        if self.description.is_divided:
+            with self.function.loop(0, call.pixels) as pixel, self.each_block(part) as block:
+                values = block._replace(first=0).load(target.at(pixel.index * channels))
+                home = gradient.at(pixel.index * call.channels).at(block.first)
+                for (first, _), value in zip(block.registers, values, strict=True):
+                    home.store(value, first)
 
     def add_pixels(
-        self, window: Window, gradient: Pointer, block: Block, values: Sequence[Value]
+        self,
+        window: Window,
+        gradient: Pointer,
+        width: Value,
+        block: Block,
+        values: Sequence[Value],
     ) -> None:
-        """Add some values to the pixels of a window, times the weights of taps."""
+        """Add some values to pixels of a width, times the weights of a window's taps."""
 
-        def add(place: Value, offset: Value, _: Sequence[Value]) -> Sequence[Value]:
-            pixel, weight = gradient.at(offset).at(block.first), self.lists[0].load(place)
+        def add(place: Value, number: Value, _: Sequence[Value]) -> Sequence[Value]:
+            pixel, weight = gradient.at(number * width), self.lists[0].load(place)
             for (first, lanes), value in zip(block.registers, values, strict=True):
                 pixel.store(value.mul_add(weight.splat(lanes), pixel.load(first, lanes)), first)
             return []
 
-        self.over_taps(window, [], add, self.rank)
+        self.over_taps(window, [], add, self.memory_order)
 
     def differentiate_queries(self, task: Value) -> None:
         """Store the gradients of the source and the positions of some queries."""
@@ -437,8 +464,8 @@ class Writer:
         lists += self.lists[1:] * ("positions" in needed)
         zeros = block.splat(self.zero)
 
-        def add(place: Value, offset: Value, totals: Sequence[Value]) -> Sequence[Value]:
-            pixel = images.at(offset).at(block.first)
+        def add(place: Value, number: Value, totals: Sequence[Value]) -> Sequence[Value]:
+            pixel = images.at(number * self.call.channels).at(block.first)
             weights = [memory.load(place) for memory in lists]
             values = [pixel.load(*register).to(self.real) for register in block.registers]
             products = itertools.product(weights, values)
@@ -447,7 +474,7 @@ class Writer:
                 for (weight, value), total in zip(products, totals, strict=True)
             ]
 
-        totals = self.over_taps(window, zeros * len(lists), add, self.rank)
+        totals = self.over_taps(window, zeros * len(lists), add, self.memory_order)
         each = len(block.registers)
         sums = [block.counted(totals[k : k + each]) for k in range(0, len(totals), each)]
         if "source" in needed:
@@ -476,7 +503,7 @@ class Writer:
         channels = self.description.channels
         if self.description.is_whole:
             return nullcontext(whole_block(self.width, channels))
-        if part is not None and self.description.is_even:
+        if part is not None and self.description.is_divided:
             return nullcontext(whole_block(self.width, channels)._replace(first=part * channels))
         return blocks(self.function, self.width, channels, self.call.channels)
 
@@ -529,11 +556,11 @@ def prepare(
     """Prepare a program; see `gridsample.kernels.operators`."""
     known = dict(layouts)
     description = describe(known, options, needed)
-    (items, queries, channels), *_ = known["source"]
+    (items, queries, channels), pixels = known["source"][0], known["images"][0][1]
     steps = {name: elements(layout) for name, layout in known.items()}
     share = max(LEAST_QUERIES, -(-queries // TASKS))
     shares = -(-queries // share)
-    parts = channels // description.channels if description.is_even else 1
+    parts = channels // description.channels if description.is_divided else 1
     image_tasks = items * parts if "images" in needed else 0
     query_tasks = 0 if needed == {"images"} else items * shares
     record = settings_of(description).pack(
@@ -546,14 +573,18 @@ def prepare(
         samples=options.lengths()["w"],
         source_steps=steps["source"][:2],
         image_step=steps["images"][0],
-        gradient_step=known["images"][0][1] * channels,
+        gradient_step=pixels * channels,
+        pixels=pixels,
         position_steps=steps["positions"][:2],
         upstream_steps=steps["upstream"][:2] if needed else [0, 0],
         scale=1 / math.sqrt(channels),
-        **levels_of(options, description.real, channels),
+        **levels_of(options, description.real),
     )
     real = np.dtype(description.real).itemsize
-    scratch = ((2 + options.rank) * numbers_of(description) + channels) * real
+    sums = channels
+    if description.is_divided and "images" in needed:
+        sums = max(sums, pixels * description.channels)
+    scratch = ((2 + options.rank) * numbers_of(description) + sums) * real
     return Launch(program_for(description), record, image_tasks + query_tasks, scratch)
 
 
@@ -573,13 +604,13 @@ def describe(
         radius=options.radius,
         channels=block,
         is_whole=block == channels,
-        is_even=channels % block == 0,
+        is_divided=block < channels and channels % block == 0,
         rest=channels % width,
         needed=needed,
     )
 
 
-def levels_of(options: LookupOptions, real: str, channels: int) -> dict[str, Any]:
+def levels_of(options: LookupOptions, real: str) -> dict[str, Any]:
     """Return the settings of the levels."""
     sizes = np.array(options.levels(), np.int64)[:, ::-1]  # x first
     counts = sizes.prod(1)
@@ -587,7 +618,7 @@ def levels_of(options: LookupOptions, real: str, channels: int) -> dict[str, Any
     return {
         "levels": len(sizes),
         "sizes": [column.copy() for column in sizes.T],
-        "strides": [column.copy() for column in steps.T * channels],
-        "begins": (np.cumsum(counts) - counts) * channels,
+        "strides": [column.copy() for column in steps.T],
+        "begins": np.cumsum(counts) - counts,
         "shrinks": 0.5 ** np.arange(len(sizes), dtype=real),
     }
