@@ -40,7 +40,7 @@ from gridsample.kernels.sampling.programs.axes import (
 from gridsample.kernels.sampling.programs.listed import Block, blocks, padded, whole_block
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
 from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, no_pixel
-from gridsample.kernels.sampling.programs.tap_lists import TapList, block_of, list_taps
+from gridsample.kernels.sampling.programs.tap_lists import TapList, block_of, list_bytes, list_taps
 from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
 
 Array = np.ndarray[Any, Any]
@@ -241,7 +241,7 @@ class Writer:
 
     def second_list(self) -> Pointer:
         """Return the memory of the list of taps in the gradient of the images."""
-        return self.list.at(list_bytes(self.description, len(self.orders(1))))
+        return self.list.at(bytes_of(self.description, len(self.orders(1))))
 
     def orders(self, derivatives: int) -> list[tuple[int, ...]]:
         """Return the orders of derivatives of weights: none, and once along each axis."""
@@ -547,11 +547,11 @@ def mixed_lanes(values: Sequence[Value]) -> Value:
 # Preparation --------------------------------------------------------------------------------------
 
 
-def list_bytes(description: Description, orders: int) -> int:
+def bytes_of(description: Description, orders: int) -> int:
     """Return the bytes of a list of taps with weights of so many orders of derivatives."""
-    taps = taps_of(description)
-    real, offset = (np.dtype(kind).itemsize for kind in (description.real, description.offsets))
-    return lines(taps * description.lanes * (real * orders + offset))
+    wide = description.offsets == "int64"
+    known = description.rules, description.lanes, description.real, wide
+    return lines(list_bytes(*known, orders))
 
 
 @functools.lru_cache(maxsize=256)
@@ -609,7 +609,7 @@ def prepare(
         ),
     )
     tasks = items * (heads if needed else shares)
-    scratch = sums_bytes + 2 * list_bytes(description, 1 + options.rank)
+    scratch = sums_bytes + 2 * bytes_of(description, 1 + options.rank)
     return Launch(program_for(description), record, tasks, scratch)
 
 

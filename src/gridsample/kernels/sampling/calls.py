@@ -408,7 +408,8 @@ class Preparation:
             len({order[-rank:] for some in each.values() for order in some})
             for each in (reads, adds)
         ]
-        return sum(list_bytes(description, lanes, count) for count in counts if count)
+        known = description.axes, lanes, description.real, description.pixels.wide
+        return sum(list_bytes(*known, count) for count in counts if count)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings, the ranges of tasks excepted."""

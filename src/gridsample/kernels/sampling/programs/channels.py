@@ -270,7 +270,12 @@ class Channels(Sweep):
             listed = list_taps(memory, begin, taps, orders)
             return listed, listed
         reads = list_taps(memory, begin, taps, read, counting)
-        memory = memory.at(list_bytes(self.description, function.lanes, len(read)))
+        axes, real, wide = (
+            self.description.axes,
+            self.description.real,
+            self.description.pixels.wide,
+        )
+        memory = memory.at(list_bytes(axes, function.lanes, real, wide, len(read)))
         return reads, list_taps(memory, begin, taps, added) if added else reads
 
     # The gradient of the grid ---------------------------------------------------------------------

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.axes import AxisRule, Tap
 from gridsample.kernels.sampling.programs.counting import Counting
-from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.sums import TapTable, both, no_pixel
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
@@ -152,11 +151,18 @@ def inside(taps: Sequence[Sequence[Tap]], function: Function) -> Value:
     return functools.reduce(operator.and_, conditions).all()
 
 
-def list_bytes(description: Description, lanes: int, orders: int) -> int:
-    """Return the bytes of a list of taps with weights for so many orders of derivatives."""
-    taps = math.prod(rule.method.taps for rule in description.axes)
-    offset = 8 if description.pixels.wide else 4
-    return taps * lanes * (kind_of(description.real).size * orders + offset)
+def list_bytes(axes: Sequence[AxisRule], lanes: int, real: str, wide: bool, orders: int) -> int:
+    """Return the bytes of a list of taps.
+
+    Args:
+        axes: the rules of the axes.
+        lanes: the number of points.
+        real: the kind of weights.
+        wide: whether offsets are int64.
+        orders: the number of orders of derivatives of the weights.
+    """
+    taps = math.prod(rule.method.taps for rule in axes)
+    return taps * lanes * (kind_of(real).size * orders + (8 if wide else 4))
 
 
 def block_of(channels: int, lanes: int) -> int:
