@@ -190,8 +190,8 @@ class Writer:
     def store(self, k: int, corner: Corner, present: Value, weight: Value) -> None:
         """List a tap of each point of a register."""
         missing = no_pixel(self.offsets.kind)
-        self.offsets.store(present.select(corner.offset, missing), k * self.width, aligned=True)
-        self.weights.store(present.select(weight, 0.0), k * self.width, aligned=True)
+        self.offsets.store_in_parts(present.select(corner.offset, missing), k * self.width)
+        self.weights.store_in_parts(present.select(weight, 0.0), k * self.width)
 
     def each_block(self) -> AbstractContextManager[Block]:
         """Loop over the channels, some at a time; usually, all at once."""
