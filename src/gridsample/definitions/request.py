@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from gridsample.definitions.boundaries import has_missing
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
-from gridsample.definitions.methods import Mode, Padding, ResizingMode
 from gridsample.definitions.plan import OutputBlock
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
@@ -38,8 +37,8 @@ class Request(NamedTuple):
         wide: whether to compute in float64 even if the image and the grid are float32.
     """
 
-    mode: Mode = "bilinear"
-    padding_mode: Padding = "zeros"
+    mode: Any = "bilinear"
+    padding_mode: Any = "zeros"
     align_corners: bool = False
     coords: Any = "normalized"
     fill_value: Any = 0
@@ -84,7 +83,7 @@ class ResizeRequest(NamedTuple):
             that a function lacks.
     """
 
-    mode: ResizingMode = "nearest"
+    mode: Any = "nearest"
     align_corners: bool | None = None
     recompute_scale_factor: bool | None = None
     antialias: bool = False

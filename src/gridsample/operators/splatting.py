@@ -13,7 +13,7 @@ from gridsample.backends import Backend, overridable
 from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
 from gridsample.definitions.checks import check_threads
 from gridsample.definitions.links import unknown_name
-from gridsample.definitions.methods import Mode, per_axis
+from gridsample.definitions.methods import Padding, per_axis
 from gridsample.definitions.operators import Operator, SplatOptions, check_types, declare
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
@@ -35,7 +35,7 @@ def softmax_splat(
     flow: Any,
     metric: Any = None,
     mode: str = "soft",
-    padding_mode: Mode = "zeros",
+    padding_mode: Padding = "zeros",
     *,
     threads: int | None = None,
 ) -> Any:
