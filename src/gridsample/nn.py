@@ -23,7 +23,7 @@ from gridsample.definitions.coords import find_end, find_units
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.methods import Mode, Padding, find_method, listed
-from gridsample.definitions.names import MarginName, MissingName
+from gridsample.definitions.names import EndName, MissingName
 from gridsample.definitions.request import Request
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
@@ -100,7 +100,7 @@ class GridSample(nn.Module):
         *,
         coords: Coords = "normalized",
         fill_value: Any = 0,
-        extrapolate: bool | MarginName = True,
+        extrapolate: bool | EndName = True,
         prefilter: bool = True,
         channel_axis: int = 1,
         missing: MissingName = "propagate",

@@ -22,7 +22,7 @@ from gridsample.backends import Backend, overridable
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import FootprintName, MarginName, MissingName
+from gridsample.definitions.names import EndName, FootprintName, MissingName
 from gridsample.fields.arrays import check_name
 from gridsample.fields.paths import (
     BoundedTransform,
@@ -61,7 +61,7 @@ def resample(
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -173,7 +173,7 @@ def resample_vjp(
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

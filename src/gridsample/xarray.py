@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gridsample.backends import backend_of
 from gridsample.definitions.knots import is_monotonic
 from gridsample.definitions.methods import Mode, Padding, listed
-from gridsample.definitions.names import MarginName, MissingName
+from gridsample.definitions.names import EndName, MissingName
 from gridsample.fields.arrays import cells_of, determinant, solve
 from gridsample.fields.conversions import to_pixel
 from gridsample.ops.derivatives import grid_gradient
@@ -49,7 +49,7 @@ def resample(
     padding_mode: Padding = "constant",
     *,
     fill_value: Any = None,
-    extrapolate: bool | MarginName = "centers",
+    extrapolate: bool | EndName = "centers",
     antialias: bool = False,
     missing: MissingName = "propagate",
     threads: int | None = None,

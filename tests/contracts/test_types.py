@@ -14,6 +14,7 @@ from gridsample.definitions.boundaries import BOUNDARIES, MISSING
 from gridsample.definitions.coords import COORDS, ENDS
 from gridsample.definitions.footprints import ATTACH, DETACH
 from gridsample.definitions.methods import ALIASES, METHODS, sampling_names
+from gridsample.operators.splatting import MODES
 from gridsample.ops.missing import RULES
 
 # A line that ends in "# error" must be the only ones of which mypy complains.
@@ -67,9 +68,10 @@ gridsample.fields.compose(grid, grid, coords="normalized")  # error
         (names.ResizingName, {*METHODS} - {*sampling_names()}),
         (names.BoundaryName, {*BOUNDARIES, MISSING}),
         (names.CoordsName, {*COORDS}),
+        (names.SplatName, {*MODES}),
         (names.MissingName, {*RULES}),
         (names.FootprintName, {ATTACH, DETACH}),
-        (names.MarginName, {*ENDS}),
+        (names.EndName, {*ENDS}),
     ],
 )
 def test_names_of_types_are_those_that_are_accepted(literal: Any, accepted: set[str]) -> None:

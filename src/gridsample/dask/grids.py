@@ -43,7 +43,7 @@ from gridsample.dask.splines import image_lines
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Axes, Coords
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import CoordsName, FootprintName, MarginName, MissingName
+from gridsample.definitions.names import CoordsName, EndName, FootprintName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields import to_pixel
 
@@ -57,7 +57,7 @@ def grid_sample(
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -223,11 +223,12 @@ def at_grid(
 def as_pixels(grid: Any, bounds: Any, sampling: Sampling) -> tuple[Any, Any]:
     """Convert a grid in units of axes, chunk by chunk, and its bounds, if there are any."""
     options = sampling.options
+    units: Any = options.coords
     convert = functools.partial(
         to_pixel,
         size=sampling.spatial,
         align_corners=options.align_corners,
-        coords=options.coords,
+        coords=units,
     )
     if bounds is not None:
         bounds = np.sort(convert(np.asarray(bounds, np.float64)), -2)  # some axes decrease

@@ -15,7 +15,7 @@ from gridsample.dask.sampling import AS_IT_IS, Call, Preparation, dry_run, map_b
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import FootprintName, MapCoordsName, MarginName, MissingName
+from gridsample.definitions.names import EndName, FootprintName, MapCoordsName, MissingName
 from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.affine import check_map_coords
 
@@ -30,7 +30,7 @@ def affine_sample(
     *,
     coords: MapCoordsName = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

@@ -16,7 +16,7 @@ from gridsample.dask.sampling import Points
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import FootprintName, MarginName, MissingName
+from gridsample.definitions.names import EndName, FootprintName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields.arrays import components
 from gridsample.fields.paths import BoundedTransform, Path
@@ -33,7 +33,7 @@ def resample(
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

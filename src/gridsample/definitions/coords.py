@@ -75,7 +75,7 @@ def map_factors(
     return scale, [(n - 1) / 2 for n in reversed(spatial)]
 
 
-def find_coords(coords: Any) -> str:
+def find_coords(coords: Any) -> Any:
     """Return the units of coordinates, or raise an error if the name is unknown."""
     if not isinstance(coords, str):
         raise TypeError(

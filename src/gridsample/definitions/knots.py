@@ -103,7 +103,8 @@ PREFIX = "axes"
 
 
 # Units of coordinates as callers give them: a name, or an entry for each axis.
-Coords = CoordsName | Axes | Sequence[Any]
+# No sequence of any kind, as a misspelt name is one.
+Coords = CoordsName | Axes | tuple[Any, ...] | list[Any]
 
 
 class Knots:

@@ -14,6 +14,7 @@ from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
 from gridsample.definitions.checks import check_threads
 from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import Padding, per_axis
+from gridsample.definitions.names import SplatName
 from gridsample.definitions.operators import Operator, SplatOptions, check_types, declare
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
@@ -34,7 +35,7 @@ def softmax_splat(
     input: Any,
     flow: Any,
     metric: Any = None,
-    mode: str = "soft",
+    mode: SplatName = "soft",
     padding_mode: Padding = "zeros",
     *,
     threads: int | None = None,
@@ -239,8 +240,7 @@ def corners_of(backend: Backend, metric: Array, positions: Array) -> Iterator[Co
 
 def nearest(options: SplatOptions) -> Request:
     """Return the request of samples at the centres of pixels."""
-    rules = "nearest", options.padding_mode
-    return Request(*rules, coords="pixel", threads=options.threads)
+    return Request("nearest", options.padding_mode, coords="pixel", threads=options.threads)
 
 
 def read(backend: Backend, image: Array, corner: Corner, options: SplatOptions) -> Array:

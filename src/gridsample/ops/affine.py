@@ -10,7 +10,7 @@ from gridsample.backends.base import prepared_call
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import FootprintName, MapCoordsName, MarginName, MissingName
+from gridsample.definitions.names import EndName, FootprintName, MapCoordsName, MissingName
 from gridsample.definitions.request import NO_FILL, Request, is_default_fill, sampling_request
 from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.arrays import back, named_arrays
@@ -76,7 +76,7 @@ def affine_sample(
     *,
     coords: MapCoordsName = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -165,7 +165,7 @@ def affine_sample_vjp(
     *,
     coords: MapCoordsName = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

@@ -8,7 +8,7 @@ from gridsample.backends import Backend, backend_of, operation
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import MarginName
+from gridsample.definitions.names import EndName
 from gridsample.definitions.request import Request
 from gridsample.ops.arrays import back, planes
 from gridsample.ops.points import coefficients_at, points_of
@@ -29,7 +29,7 @@ def grid_gradient(
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
@@ -86,7 +86,7 @@ def grid_hessian(
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,

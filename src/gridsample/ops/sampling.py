@@ -14,7 +14,7 @@ from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import FootprintName, MarginName, MissingName
+from gridsample.definitions.names import EndName, FootprintName, MissingName
 from gridsample.definitions.options import Options
 from gridsample.definitions.request import NO_FILL, Request, is_default_fill, sampling_request
 from gridsample.definitions.shapes import Shape
@@ -87,7 +87,7 @@ def grid_sample(
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -246,7 +246,7 @@ def grid_sample_vjp(
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

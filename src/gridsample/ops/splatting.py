@@ -13,7 +13,7 @@ from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import FootprintName, MarginName, MissingName
+from gridsample.definitions.names import EndName, FootprintName, MissingName
 from gridsample.definitions.options import Options
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape, channels_last, check_size, check_values
@@ -62,7 +62,7 @@ def splat(
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -148,7 +148,7 @@ def splat_count(
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

@@ -33,7 +33,7 @@ from gridsample.chunked.windows import Window
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import MarginName, MissingName
+from gridsample.definitions.names import EndName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields.arrays import check_size
 from gridsample.fields.paths import Path, named_steps, path_between, position_type
@@ -68,7 +68,7 @@ def warp(
     transform: Any = (),
     voxels: Any = None,
     fill_value: Any = 0,
-    extrapolate: bool | MarginName = True,
+    extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
