@@ -12,6 +12,7 @@ beyond the ends.  If the coordinates are equidistant, this is p = (x - a[0]) / s
 from __future__ import annotations
 
 import base64
+import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -69,6 +70,16 @@ class Axes:
         """A description from which `of_text` makes an equal record."""
         return "|".join([PREFIX, *map(entry_text, self.entries)])
 
+    @cached_property
+    def digest(self) -> bytes:
+        """A digest of the entries, by which records are told apart."""
+        content = hashlib.blake2b(digest_size=16)
+        for entry in self.entries:
+            part = entry if isinstance(entry, str) else entry.coordinates.tobytes()
+            content.update(len(part).to_bytes(8, "little"))
+            content.update(part.encode() if isinstance(part, str) else part)
+        return content.digest()
+
     @classmethod
     def of_text(cls, text: str) -> Axes:
         """Make the record of which this is the text."""
@@ -83,11 +94,11 @@ class Axes:
 
     def __eq__(self, other: Any) -> bool:
         """Whether another record has the same entries."""
-        return isinstance(other, Axes) and self.text == other.text
+        return isinstance(other, Axes) and self.digest == other.digest
 
     def __hash__(self) -> int:
-        """The hash of the text."""
-        return hash(self.text)
+        """The hash of the entries."""
+        return hash(self.digest)
 
     def __reduce__(self) -> Any:
         """Pickle the text."""
