@@ -115,14 +115,16 @@ def test_layouts_and_threads_change_nothing() -> None:
     image = cases.generator("parts").integers(0, 256, (2, 300, 301, 3), np.uint8)
     levels = np.linspace(0, 1, 5)
     identity = np.stack(np.meshgrid(levels, levels, levels, indexing="ij")[::-1])[None]
-    # The curves are looked up in parts of the image.
-    for table, mode in ((identity, "linear"), (identity, "tetrahedral"), (levels[None, None], "")):
-        result = apply_lut(image, table, mode or "linear", channel_axis=-1)
+    curves, entries = levels.repeat(3).reshape(1, 5, 3).transpose(0, 2, 1), np.linspace(0, 1, 256)
+    calls = [(table, mode) for table in (identity, curves) for mode in MODES]
+    # Nearest entries are looked up in parts of the image.
+    for table, mode in (*calls, (entries[None, None], "nearest")):
+        result = apply_lut(image, table, mode, channel_axis=-1)
         np.testing.assert_array_equal(result, image)
         assert result.strides == image.strides
         planes = image.transpose(0, 3, 1, 2)
         for view in (planes, np.ascontiguousarray(planes), planes[:, :, ::-1].copy()[:, :, ::-1]):
-            result = apply_lut(view, table, mode or "linear", threads=1)
+            result = apply_lut(view, table, mode, threads=1)
             np.testing.assert_array_equal(result, planes)
 
 

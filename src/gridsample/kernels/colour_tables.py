@@ -36,15 +36,19 @@ class Description(NamedTuple):
     Attributes:
         kind: the kind of the image and of the result.
         real: the kind of the table and of sums.
-        axes, channels: the numbers of channels of the image and of the result.
+        inputs, channels: the numbers of channels of the image and of the result.
+        axes, rows: the numbers of axes and of channels of the table.  A table of one axis has a
+            curve for each channel of the image, or one for all.
         last: whether channels are the last axis in memory.
         on_simplices: whether to interpolate on simplices.
     """
 
     kind: str
     real: str
-    axes: int
+    inputs: int
     channels: int
+    axes: int
+    rows: int
     last: bool
     on_simplices: bool
 
@@ -60,8 +64,8 @@ class Description(NamedTuple):
             pixels="int64",  # of an item
             shares="int64",  # tasks of an item
             table_step="int64",  # the distance between the tables of items; 0 if they share one
-            scale=("float64", self.axes),
-            shift=("float64", self.axes),
+            scale=("float64", self.inputs),
+            shift=("float64", self.inputs),
             ends=("float64", self.axes),  # the last entry along each axis, x first
             steps=("int64", self.axes),  # the distance of entries along each axis
             top="float64",  # what 1 is in the result
@@ -79,7 +83,7 @@ def look_up(
 
     Args:
         image: (N, C, *spatial).
-        table: (N or 1, K, *sizes) with C sizes, float32 or float64.
+        table: (N or 1, K, *sizes) with C sizes, or with one, float32 or float64.
         on_simplices: whether to interpolate on simplices.
         factors: for each channel, the factor and the summand that make positions of values; and the
             factor of results.
@@ -89,7 +93,8 @@ def look_up(
         The result; or None if no program is written for the number of channels or entries, or for
         the order of bytes.
     """
-    (items, axes, *spatial), channels = image.shape, table.shape[1]
+    (items, inputs, *spatial), rows, axes = image.shape, table.shape[1], table.ndim - 2
+    channels = rows if axes == inputs else inputs
     entries = axes + 1 if on_simplices else 2**axes
     is_large = channels > MAX_CHANNELS or entries > MAX_ENTRIES or table.size >= 1 << 31
     if is_large or not (image.dtype == BFLOAT16 or image.dtype.isnative):
@@ -105,7 +110,7 @@ def look_up(
             "result": result,
         }
         kinds = element(image.dtype), table.dtype.name
-        description = Description(*kinds, axes, channels, last, on_simplices)
+        description = Description(*kinds, inputs, channels, axes, rows, last, on_simplices)
         prepare(description, image.shape, table.shape, factors).run(arrays, threads or pool.cores())
     return result.transpose(0, -1, *range(1, result.ndim - 1)) if last else result
 
@@ -161,7 +166,7 @@ class Writer:
         self, function: Function, description: Description, call: SimpleNamespace, item: Value
     ) -> None:
         self.function, self.description, self.call = function, description, call
-        self.image: Pointer = call.image.at(item * call.pixels * description.axes)
+        self.image: Pointer = call.image.at(item * call.pixels * description.inputs)
         self.result: Pointer = call.result.at(item * call.pixels * description.channels)
         self.table: Pointer = call.table.at(item * call.table_step)
 
@@ -171,14 +176,14 @@ class Writer:
 
     def load(self, first: Value, lanes: int) -> list[Value]:
         """Read the channels of pixels, as positions along each axis."""
-        axes, real = self.description.axes, self.description.real
+        inputs, real = self.description.inputs, self.description.real
         if self.description.last:
-            mixed = [self.image.load(first * axes + k * lanes, lanes) for k in range(axes)]
+            mixed = [self.image.load(first * inputs + k * lanes, lanes) for k in range(inputs)]
             values = [part.to(real) for part in mixed]
             values = deinterleave(values) if lanes > 1 else values
         else:
             values = [
-                self.image.load(first + self.call.pixels * k, lanes).to(real) for k in range(axes)
+                self.image.load(first + self.call.pixels * k, lanes).to(real) for k in range(inputs)
             ]
         return [
             value.mul_add(
@@ -189,6 +194,13 @@ class Writer:
 
     def sums(self, positions: Sequence[Value]) -> list[Value]:
         """Interpolate at positions: a value for each channel of the result."""
+        rows = self.description.rows
+        if self.description.axes == len(positions):
+            return self.means(positions, range(rows))
+        return [self.means([x], [k % rows])[0] for k, x in enumerate(positions)]
+
+    def means(self, positions: Sequence[Value], rows: Sequence[int]) -> list[Value]:
+        """Interpolate some rows of the table at positions along its axes."""
         lanes, call = positions[0].lanes, self.call
         place = self.function.constant(0, "int32", lanes)
         fractions, steps = [], []
@@ -204,11 +216,11 @@ class Writer:
         corners = simplex if self.description.on_simplices else cell
         taps = [*corners(place, fractions, steps)]
         totals = []
-        for channel in range(self.description.channels):
+        for row in rows:
             total = fractions[0].like(0)
             for at, share in taps:
                 # One instruction, also for the last pixels, whose results are then the same.
-                total = self.table.gather(at + channel).mul_add(share, total)
+                total = self.table.gather(at + row).mul_add(share, total)
             totals.append(total)
         return totals
 

@@ -133,8 +133,8 @@ class Lookup(NamedTuple):
 
     def in_one_pass(self) -> Array | None:
         """Compute the result by a kernel, if there is one."""
-        axes, is_linear = len(self.table.shape) - 2, self.mode in ("linear", "bilinear")
-        if axes != self.image.shape[1] or not (is_linear or self.mode == TETRAHEDRAL):
+        is_linear = self.mode in ("linear", "bilinear")
+        if not (is_linear or self.mode == TETRAHEDRAL):
             return None
         factors = self.scale, self.shift, float(largest(self.backend, self.image) or 1)
         return self.backend.look_up(self.image, self.table, not is_linear, factors, self.threads)
