@@ -239,15 +239,14 @@ def add_shared(command: Any, *names: str) -> None:
         command.add_argument(name, **SHARED[name])
 
 
-def add_files(command: Command, action: str) -> None:
+def add_files(command: Command, action: str, files: str = "INPUT and OUTPUT, or INPUTs") -> None:
     """Add one input and one output, or several inputs and a folder; see `gridsample.cli.batch`.
 
     action: what the bar of several inputs says.
+    files: what the help says of the operands.
     """
     command.set_defaults(action=action)
-    command.add_argument(
-        "files", nargs="*", type=parsers.file, metavar="FILE", help="INPUT and OUTPUT, or INPUTs"
-    )
+    command.add_argument("files", nargs="*", type=parsers.file, metavar="FILE", help=files)
     command.add_argument(
         "--out",
         type=parsers.file,

@@ -117,7 +117,7 @@ def command() -> Command:
     parser.add_argument(
         "--mode", choices=MODES, default="linear", help="linear (default), or tetrahedral"
     )
-    add_files(parser, "grading")
+    add_files(parser, "grading", "INPUT, TABLE and OUTPUT, or INPUTs and TABLE")
     add_shared(parser.further, "--threads", "--max-pixels")
     return parser
 
