@@ -183,6 +183,16 @@ def test_a_pixel_beside_a_coordinate_of_the_axis_counts_only_on_its_right() -> N
     np.testing.assert_array_equal(sampled[0, 0], [0, np.nan, np.nan, 3, 4])
 
 
+def test_the_slope_at_a_coordinate_of_the_axis_is_that_on_its_right() -> None:
+    """Pixels and the slope of the position are those of one interval."""
+    values = np.array([[[0.0, 1.0, 5.0, 3.0, 4.0]]])
+    right = np.diff(values[0, 0]) / np.diff(X)
+    for axis, pixels in ((X, values), (-X, values)):
+        at = axis[None, :-1, None]
+        slope = gridsample.grid_gradient(pixels, at, padding_mode="wrap", coords=(axis,))
+        np.testing.assert_allclose(slope[0, 0, :, 0], right * np.sign(axis[-1] - axis[0]))
+
+
 def test_names_and_arrays_are_mixed() -> None:
     grid = points(0)
     grid[..., 1:] = np.random.default_rng(3).uniform(-1, 1, grid[..., 1:].shape)

@@ -45,6 +45,18 @@ def test_samples_are_those_of_scipy(mode: str, channels: int) -> None:
     np.testing.assert_allclose(actual[0], interpolator(grid[0, :, ::-1]), rtol=0, atol=1e-12)
 
 
+def test_axes_of_several_methods() -> None:
+    grid, values = points(), table(3)
+    grid[..., 1] = np.random.default_rng(2).choice(Y, grid.shape[1])  # where both are alike
+    options: Any = {"coords": COORDS, "extrapolate": "continue", "channel_axis": -1}
+    np.testing.assert_allclose(
+        gridsample.grid_sample(values, grid, ("linear", "nearest"), **options),
+        gridsample.grid_sample(values, grid, "linear", **options),
+        rtol=0,
+        atol=1e-12,
+    )
+
+
 def test_a_plane_is_the_same_everywhere() -> None:
     """In the units of every kind, and in single precision."""
     columns, rows = np.meshgrid(np.arange(6.0), np.arange(4.0))
