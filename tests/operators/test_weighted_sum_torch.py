@@ -157,6 +157,27 @@ def test_narrow_tensors_are_summed_in_float32() -> None:
             assert torch.equal(a, b.to(dtype))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_gradients_have_the_strides_of_their_tensors(dtype: Any) -> None:
+    """Also those of images whose channels come first, which are transposed by a program."""
+    generator = torch.Generator().manual_seed(0)
+    planes = torch.randn(2, 6, 45, 40, generator=generator, dtype=torch.float64).to(dtype)
+    first = planes.flatten(2).permute(0, 2, 1)[:, :, None]
+    points = torch.rand(2, 3, 1, 1, 2, 2, generator=generator, dtype=torch.float64).to(dtype)
+    weights = torch.ones(2, 3, 1, 1, 2, dtype=dtype)
+    results, gradients = [], []
+    for images in (first, first.contiguous()):
+        leaf = images.detach().requires_grad_()
+        result = weighted_sum(leaf, points, weights, [(45, 40)], coords="unit")
+        (gradient,) = torch.autograd.grad(result.square().sum(), leaf)
+        assert gradient.stride() == images.stride()
+        results.append(result)
+        gradients.append(gradient)
+    assert torch.equal(*results)
+    assert torch.equal(*gradients)
+    assert gradients[0].any()
+
+
 def test_modes_without_a_program_are_composed() -> None:
     def spline(*tensors: Any) -> Any:
         return weighted_sum(*tensors, SIZES, "spline3", "mirror", coords="unit")

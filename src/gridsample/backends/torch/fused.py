@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,6 +39,7 @@ from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.operators import Operator
 from gridsample.kernels import of_operators
 
+Array = np.ndarray[Any, Any]
 Maybe = Tensor | None
 # The types of options in schemas.
 SCHEMAS = {
@@ -135,9 +137,21 @@ def differentiate(
         operator, memory(upstream), arrays, options, needed, threads
     )
     return [
-        tensor.new_empty(0) if gradient is None else tensor_of(gradient, tensor.dtype)
+        tensor.new_empty(0) if gradient is None else laid_out(gradient, tensor, threads)
         for gradient, tensor in zip(gradients, tensors, strict=True)
     ]
+
+
+def laid_out(gradient: Array, tensor: Tensor, threads: int) -> Tensor:
+    """Return a gradient as a tensor with the strides of the one that it belongs to.
+
+    Otherwise, autograd would copy that of a tensor whose channels come first once more, slowly.
+    """
+    result = torch.empty_like(tensor)
+    if result.is_contiguous():
+        return tensor_of(gradient, tensor.dtype)
+    of_operators().copy_into(memory(result), gradient, threads)
+    return result
 
 
 # The operators ------------------------------------------------------------------------------------
@@ -189,7 +203,10 @@ class Rule(NamedTuple):
         check_target()
         tensors, needed = arguments[: self.arrays], arguments[self.arrays]
         return tuple(
-            [t.new_empty(t.shape if need else 0) for t, need in zip(tensors, needed, strict=True)]
+            [
+                torch.empty_like(tensor) if need else tensor.new_empty(0)
+                for tensor, need in zip(tensors, needed, strict=True)
+            ]
         )
 
     def autograd(self, keys: Any, *arguments: Any) -> Any:

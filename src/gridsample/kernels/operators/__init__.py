@@ -16,6 +16,7 @@ needed array, "NAME_gradient".  Programs of derivatives may also read the result
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,9 +27,12 @@ from gridsample.definitions.operators import Operator
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, converted, layout_of
 from gridsample.kernels.run import Launch
+from gridsample.kernels.sampling.memory_order import transpose_matrices
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
+# The least numbers of an array for which a program that transposes is compiled.
+LARGE = 1 << 14
 
 
 def programs_of(operator: Operator) -> Any:
@@ -49,7 +53,7 @@ def elements(layout: Layout) -> list[int]:
     return [stride // dtype.itemsize if size > 1 else 0 for size, stride in pairs]
 
 
-def readable(array: Array, contiguous: int) -> Array:
+def readable(array: Array, contiguous: int, threads: int) -> Array:
     """Return an array, or a copy, that is native, with its last axes in C order, without gaps."""
     step, expected = array.itemsize, array.itemsize
     even = all(stride % step == 0 for stride in array.strides)
@@ -57,7 +61,42 @@ def readable(array: Array, contiguous: int) -> Array:
     for size, stride in reversed(last):
         even, expected = even and (size < 2 or stride == expected), expected * size
     native = array.dtype == BFLOAT16 or array.dtype.isnative
-    return array if even and native else np.ascontiguousarray(array, native_type(array.dtype))
+    if even and native:
+        return array
+    matrices = matrices_of(array) if native else None
+    if matrices is None:
+        return np.ascontiguousarray(array, native_type(array.dtype))
+    count, rows, columns = matrices
+    copy = np.empty(array.shape, array.dtype)
+    transpose_matrices(array, copy, (count, columns, rows), threads)
+    return copy
+
+
+def copy_into(target: Array, source: Array, threads: int) -> None:
+    """Copy an array in C order to one with other strides."""
+    matrices = matrices_of(target)
+    if matrices is None:
+        target[...] = source
+    else:
+        transpose_matrices(source, target, matrices, threads)
+
+
+def matrices_of(array: Array) -> tuple[int, int, int] | None:
+    """Return how many matrices an array has, their rows and columns, if memory has each transposed.
+
+    The rows are those of an axis whose entries are neighbours in memory, as the pixels of an image
+    are whose channels come first; the columns are of all axes after it.  None if the array is
+    small, or in any other order.
+    """
+    sizes, strides = array.shape, array.strides
+    long = [axis for axis, size in enumerate(sizes) if size > 1]
+    if array.size < LARGE or not long:
+        return None
+    axis = min(long, key=lambda k: abs(strides[k]))
+    columns = math.prod(sizes[axis + 1 :])
+    if columns == 1 or not np.moveaxis(array, axis, -1).flags.c_contiguous:
+        return None
+    return math.prod(sizes[:axis]), sizes[axis], columns
 
 
 def native_type(dtype: DType) -> DType:
@@ -66,11 +105,17 @@ def native_type(dtype: DType) -> DType:
 
 
 def prepared(
-    operator: Operator, arrays: Mapping[str, Array], options: Any, needed: frozenset[str]
+    operator: Operator,
+    arrays: Mapping[str, Array],
+    options: Any,
+    needed: frozenset[str],
+    threads: int,
 ) -> tuple[Launch, dict[str, Array]]:
     """Prepare the program of the result or of gradients, and the arrays that it reads."""
     programs = programs_of(operator)
-    inputs = {name: readable(array, programs.CONTIGUOUS[name]) for name, array in arrays.items()}
+    inputs = {
+        name: readable(array, programs.CONTIGUOUS[name], threads) for name, array in arrays.items()
+    }
     layouts = tuple([(name, layout_of(array)) for name, array in inputs.items()])
     return programs.prepare(layouts, options, needed), inputs
 
@@ -84,8 +129,9 @@ def compute(
     if any(not array.size for array in arrays.values()):
         out[...] = 0
         return
-    launch, inputs = prepared(operator, arrays, options, frozenset())
-    launch.run({**inputs, "result": out}, threads or pool.cores())
+    threads = threads or pool.cores()
+    launch, inputs = prepared(operator, arrays, options, frozenset(), threads)
+    launch.run({**inputs, "result": out}, threads)
 
 
 def differentiate(
@@ -97,6 +143,7 @@ def differentiate(
     threads: int | None,
 ) -> list[Array | None]:
     """Compute the needed gradients of an operator, in the dtypes of the arrays."""
+    threads = threads or pool.cores()
     names = frozenset([name for name, need in zip(arrays, needed, strict=True) if need])
     real = real_of(*[array.dtype for array in arrays.values()])
     types = {
@@ -110,9 +157,9 @@ def differentiate(
                 upstream.shape, native_type(next(iter(arrays.values())).dtype)
             )
             compute(operator, arrays, options, inputs["result"], threads)
-        launch, inputs = prepared(operator, inputs, options, names)
+        launch, inputs = prepared(operator, inputs, options, names, threads)
         results = {f"{name}_gradient": gradient for name, gradient in gradients.items()}
-        launch.run({**inputs, **results}, threads or pool.cores())
+        launch.run({**inputs, **results}, threads)
     return [
         converted(gradients[name], native_type(array.dtype)) if name in names else None
         for name, array in arrays.items()
