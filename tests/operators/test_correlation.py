@@ -201,7 +201,7 @@ def test_errors() -> None:
             correlation_lookup(*arguments)
     for arguments, words in (
         ((f1.astype(int), f2, positions), "f1 has dtype int64; accepted: float16"),
-        ((f1, f2, positions > 0), "positions has dtype bool"),
+        ((f1, f2, positions > 0, 1, 1), "positions has dtype bool"),
         ((f1, f2, positions, 1.5), "radius must be an integer, got 1.5"),
     ):
         with pytest.raises(TypeError, match=words):

@@ -77,14 +77,8 @@ def correlation_lookup(
         >>> correlation_lookup(f1, f2, np.full((1, 1, 1), 1.5), radius=1, levels=2).ravel()
         array([ 3.  ,  6.  , 12.  ,  2.25,  9.75,  3.  ])
     """
-    arrays = {"f1": f1, "f2": f2, "positions": positions}
-    backend, (first, second, places) = arrays_of(arrays)
-    check_types(
-        **{
-            k: backend.type_name(a.dtype, k)
-            for k, a in zip(arrays, (first, second, places), strict=True)
-        }
-    )
+    backend, given = arrays_of({"f1": f1, "f2": f2, "positions": positions})
+    first, second, places = given
     axes = backend.shape(places)[1] if len(places.shape) > 1 else None
     block = CorrelationBlock(first, second, levels, radius, axes=axes, threads=threads)
     return backend.restore(block(places), f1)
