@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Unpack, overload
 
 import numpy as np
 
 from gridsample.backends import Backend, overridable
+from gridsample.definitions.arrays import ArrayLike, ArrayT, Fill
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
+from gridsample.definitions.keywords import WorldKeywords
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.names import EndName, FootprintName, MissingName
@@ -50,24 +52,48 @@ __all__ = [
 AXES = ("ijk", "xyz")
 
 
+@overload
+def resample(
+    image: ArrayT,
+    affine: ArrayLike,
+    like: tuple[Sequence[int], Any] | Lattice,
+    transform: Any = ...,
+    mode: Mode = ...,
+    padding_mode: Padding = ...,
+    *,
+    return_weight: Literal[False] = ...,
+    **options: Unpack[WorldKeywords],
+) -> ArrayT: ...
+@overload
+def resample(
+    image: ArrayT,
+    affine: ArrayLike,
+    like: tuple[Sequence[int], Any] | Lattice,
+    transform: Any = ...,
+    mode: Mode = ...,
+    padding_mode: Padding = ...,
+    *,
+    return_weight: bool = ...,
+    **options: Unpack[WorldKeywords],
+) -> Any: ...
 @overridable(arrays=2)
 def resample(
-    image: Any,
-    affine: Any,
+    image: ArrayT,
+    affine: ArrayLike,
     like: tuple[Sequence[int], Any] | Lattice,
     transform: Any = None,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     *,
     axes: str = "ijk",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
     footprint: FootprintName = ATTACH,
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     min_weight: float = 0.0,
     return_weight: bool = False,
     threads: int | None = None,
@@ -163,23 +189,23 @@ def resample(
 
 @overridable(arrays=3)
 def resample_vjp(
-    grad_output: Any,
-    image: Any,
-    affine: Any,
+    grad_output: ArrayT,
+    image: ArrayT,
+    affine: ArrayLike,
     like: tuple[Sequence[int], Any] | Lattice,
     transform: Any = None,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     *,
     axes: str = "ijk",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
     footprint: FootprintName = ATTACH,
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     min_weight: float = 0.0,
     threads: int | None = None,
 ) -> Any:
@@ -237,7 +263,7 @@ def resample_vjp(
 
 @overridable(arrays=1)
 def world_grid(
-    affine: Any,
+    affine: ArrayLike,
     like: tuple[Sequence[int], Any] | Lattice,
     transform: Any = None,
     *,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+import gridsample
+from gridsample import cameras, fields, operators, registration, world
 from gridsample.definitions import names
 from gridsample.definitions.boundaries import BOUNDARIES, MISSING
 from gridsample.definitions.coords import COORDS, ENDS
@@ -19,6 +24,8 @@ from gridsample.ops.missing import RULES
 
 # A line that ends in "# error" must be the only ones of which mypy complains.
 SNIPPETS = """
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -29,7 +36,7 @@ from gridsample.world import Displacement, Lattice
 
 image = np.zeros((1, 1, 4, 5), np.float32)
 grid = np.zeros((1, 3, 3, 2), np.float32)
-tensor = torch.zeros(1, 1, 4, 5)
+tensor, points = torch.zeros(1, 1, 4, 5), torch.zeros(1, 3, 3, 2)
 lattice = Lattice((4, 5), np.eye(3))
 own = gridsample.methods.keys(-0.4)
 
@@ -41,7 +48,23 @@ gridsample.interpolate(image, (8, 8), mode=("area", "linear"))
 gridsample.resample(image[0, 0], np.eye(3), lattice, Displacement(grid, np.eye(3)), "label")
 gridsample.nn.GridSample("lanczos3", "border", coords="displacement")
 gridsample.fields.compose(grid, grid, "cubic", padding_mode="zeros")
+array: np.ndarray[Any, Any] = gridsample.grid_sample(image, grid)
+array = gridsample.affine_sample(image, np.eye(2, 3)[None], image.shape)
+array = gridsample.resample(np.zeros((4, 5)), np.eye(3), lattice)
+array = gridsample.fields.to_pixel(grid, (4, 5))
+moved: torch.Tensor = gridsample.grid_sample(tensor, points, threads=1)
+moved = gridsample.interpolate(tensor, (8, 8))
+moved = gridsample.splat(tensor, points, (4, 5))
+moved = gridsample.spline_filter(tensor)
+moved = gridsample.operators.roi_align(tensor, [tensor], 2)
+sampled, mask = gridsample.grid_sample(tensor, points, return_mask=True)
 
+moved = gridsample.grid_sample(image, grid)  # error
+array = gridsample.interpolate(tensor, (8, 8))  # error
+array = gridsample.fields.compose(tensor, tensor)  # error
+gridsample.grid_sample("photo.png", grid)  # error
+gridsample.grid_sample(image, None)  # error
+gridsample.affine_sample(image, np.eye(2, 3)[None], 4)  # error
 gridsample.grid_sample(image, grid, "bicubical")  # error
 gridsample.grid_sample(image, grid, padding_mode="reflect")  # error
 gridsample.grid_sample(image, grid, coords="pixels")  # error
@@ -85,9 +108,26 @@ def test_snippets_pass_and_fail_where_they_must(tmp_path: Path) -> None:
     path.write_text(SNIPPETS, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(path)]
     command += ["--follow-imports=silent", f"--cache-dir={tmp_path}"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    here = {**os.environ, "MYPYPATH": str(Path(gridsample.__file__).parents[1])}
+    run = subprocess.run(command, env=here, capture_output=True, text=True, check=False)
     messages = [line for line in run.stdout.splitlines() if ": error:" in line]
     actual = {int(line.split(":")[1]) for line in messages}
     lines = SNIPPETS.splitlines()
     expected = {k for k, line in enumerate(lines, 1) if line.endswith("# error")}
     assert actual == expected, run.stdout + run.stderr
+
+
+def annotations(module: Any) -> Iterator[str]:
+    """The annotations of the arguments and the result of each public function."""
+    for name in module.__all__:
+        function = getattr(module, name)
+        if inspect.isfunction(function):
+            signature = inspect.signature(function)
+            yield from (str(one.annotation) for one in signature.parameters.values())
+            yield str(signature.return_annotation)
+
+
+def test_few_arguments_may_be_anything() -> None:
+    modules = gridsample, cameras, fields, operators, registration, world
+    found = [annotation for module in modules for annotation in annotations(module)]
+    assert found.count("Any") <= 0.05 * len(found)

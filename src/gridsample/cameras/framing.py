@@ -10,6 +10,7 @@ import numpy as np
 from gridsample.cameras.arrays import check_size
 from gridsample.cameras.lenses import as_coefficients
 from gridsample.cameras.undistortion import undistort_points
+from gridsample.definitions.arrays import ArrayLike
 
 # The number of points along each axis of an image whose rays are computed.
 POINTS = 9
@@ -17,8 +18,8 @@ POINTS = 9
 
 def optimal_intrinsics(
     size: Sequence[int],
-    intrinsics: Any,
-    distortion: Any,
+    intrinsics: ArrayLike,
+    distortion: ArrayLike,
     alpha: float = 0.0,
     new_size: Sequence[int] | None = None,
     *,

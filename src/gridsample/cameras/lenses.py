@@ -22,6 +22,7 @@ from gridsample.cameras.arrays import (
     signs_of,
     transform,
 )
+from gridsample.definitions.arrays import ArrayLike, ArrayT
 
 # The numbers of coefficients that each model accepts.
 MODELS = {"opencv": (0, 4, 5, 8, 12, 14), "fisheye": (0, 4)}
@@ -30,14 +31,14 @@ STEPS, HALVINGS = 1024, 45
 
 
 def distort_points(
-    points: Any,
-    distortion: Any,
-    intrinsics: Any = None,
+    points: ArrayT,
+    distortion: ArrayLike,
+    intrinsics: ArrayLike | None = None,
     *,
     model: str = "opencv",
     axes: str = "opencv",
     max_angle: float | None = None,
-) -> Any:
+) -> ArrayT:
     """Project rays through a lens: to normalized coordinates, or to pixels if intrinsics are given.
 
     Normalized coordinates are (x / z, y / z) of a ray (x, y, z) in the camera's axes.  Let x, y be
@@ -106,10 +107,10 @@ def distort_points(
 
 def undistort_grid(
     size: Sequence[int],
-    intrinsics: Any,
-    distortion: Any,
-    rotation: Any = None,
-    new_intrinsics: Any = None,
+    intrinsics: ArrayLike,
+    distortion: ArrayLike,
+    rotation: ArrayLike | None = None,
+    new_intrinsics: ArrayLike | None = None,
     *,
     model: str = "opencv",
     max_angle: float | None = None,

@@ -28,6 +28,7 @@ from gridsample.cameras.projections import (
     panorama_directions,
     pixels_of,
 )
+from gridsample.definitions.arrays import ArrayLike, ArrayT
 from gridsample.definitions.methods import Mode, find_method, per_axis
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
@@ -60,7 +61,7 @@ def look(yaw: float = 0, pitch: float = 0, roll: float = 0) -> np.ndarray[Any, A
     return new_matrix
 
 
-def panorama_rays(projection: Projection, rotation: Any = None) -> Any:
+def panorama_rays(projection: Projection, rotation: ArrayLike | None = None) -> Any:
     """Compute the directions of an image's pixels.
 
     Args:
@@ -92,7 +93,7 @@ def panorama_rays(projection: Projection, rotation: Any = None) -> Any:
     return backend.restore(result, first_array(rotation, checked.intrinsics))
 
 
-def panorama_grid(target: Projection, source: Projection, rotation: Any = None) -> Any:
+def panorama_grid(target: Projection, source: Projection, rotation: ArrayLike | None = None) -> Any:
     """Make the grid that samples one projection to get another.
 
     Sampling with this grid alone does not read across the edges of a panorama; `convert_panorama`
@@ -134,14 +135,14 @@ def panorama_grid(target: Projection, source: Projection, rotation: Any = None) 
 
 
 def convert_panorama(
-    input: Any,
+    input: ArrayT,
     source: Projection,
     target: Projection,
-    rotation: Any = None,
+    rotation: ArrayLike | None = None,
     *,
     mode: Mode = "bilinear",
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Convert an image from one projection to another, without seams.
 
     Args:
@@ -184,15 +185,15 @@ def convert_panorama(
 
 
 def convert_panorama_vjp(
-    grad_output: Any,
-    input: Any,
+    grad_output: ArrayT,
+    input: ArrayT,
     source: Projection,
     target: Projection,
-    rotation: Any = None,
+    rotation: ArrayLike | None = None,
     *,
     mode: Mode = "bilinear",
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Compute the gradient of `convert_panorama` in the input: the exact transpose.
 
     Args:

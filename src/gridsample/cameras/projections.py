@@ -14,6 +14,7 @@ import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.cameras.arrays import Array, check_size, is_literal, project_points, transform
+from gridsample.definitions.arrays import ArrayLike
 
 # The faces of a cube map: forward, right and down, as seen from inside.
 FACES = ("front", "right", "back", "left", "up", "down")
@@ -93,7 +94,7 @@ def cubemap(size: int) -> Projection:
 
 
 def perspective(
-    size: Sequence[int], fov: float | None = None, intrinsics: Any = None
+    size: Sequence[int], fov: float | None = None, intrinsics: ArrayLike | None = None
 ) -> Projection:
     """Describe an image (N, C, H, W) of a camera without distortion.
 
@@ -128,7 +129,8 @@ def perspective(
         focal = width / 2 / math.tan(math.radians(fov) / 2)
         x, y = (width - 1) / 2, (height - 1) / 2
         intrinsics = [[focal, 0.0, x], [0.0, focal, y], [0.0, 0.0, 1.0]]
-    shape = np.shape(intrinsics) if is_literal(intrinsics) else tuple(intrinsics.shape)
+    matrix: Any = intrinsics
+    shape = np.shape(matrix) if is_literal(matrix) else tuple(matrix.shape)
     if len(shape) not in (2, 3) or shape[-2:] != (3, 3):
         raise ValueError(f"intrinsics must have the shape (3, 3) or (N, 3, 3), got {shape}")
     return Projection("perspective", (height, width), intrinsics)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from gridsample.backends import Backend, backend_of
 from gridsample.cameras.arrays import FAR, FLOATS, Array, as_arrays, split_pose
 from gridsample.cameras.reductions import Reduction, View, find_reduction
+from gridsample.definitions.arrays import ArrayLike, ArrayT
 from gridsample.definitions.methods import Mode
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
@@ -20,16 +21,16 @@ FORWARD, BACKWARD = 1 << 20, 1 << 21
 
 
 def plane_sweep(
-    reference: Any,
-    sources: Any,
-    cameras: Any,
-    depths: Any,
+    reference: ArrayT,
+    sources: ArrayT | Sequence[ArrayT],
+    cameras: tuple[ArrayLike, ArrayLike],
+    depths: ArrayLike,
     reduce: str | Callable[[Any, Any], Any] = "variance",
     *,
     axes: str = "opencv",
     mode: Mode = "bilinear",
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Compare the features of several views on planes in front of a reference camera.
 
     For each pixel of the reference and each depth, the point at that depth on the pixel's ray is
@@ -102,17 +103,17 @@ def plane_sweep(
 
 
 def plane_sweep_vjp(
-    grad_output: Any,
-    reference: Any,
-    sources: Any,
-    cameras: Any,
-    depths: Any,
+    grad_output: ArrayT,
+    reference: ArrayT,
+    sources: ArrayT | Sequence[ArrayT],
+    cameras: tuple[ArrayLike, ArrayLike],
+    depths: ArrayLike,
     reduce: str = "variance",
     *,
     axes: str = "opencv",
     mode: Mode = "bilinear",
     threads: int | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[ArrayT, Any, ArrayT]:
     """Compute the gradients of `plane_sweep` with respect to the features and the depths.
 
     Args:

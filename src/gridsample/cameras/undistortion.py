@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from gridsample.backends import Backend
 from gridsample.cameras.arrays import (
@@ -26,6 +25,7 @@ from gridsample.cameras.lenses import (
     radial_polynomial,
     rotated_sensor,
 )
+from gridsample.definitions.arrays import ArrayLike, ArrayT
 
 # The iterations that bracket a ray's angle, and those of Newton's method from there.
 HALVINGS, STEPS = 8, 12
@@ -37,15 +37,15 @@ WIDEST = math.radians(89.9)
 
 
 def undistort_points(
-    points: Any,
-    distortion: Any,
-    intrinsics: Any = None,
+    points: ArrayT,
+    distortion: ArrayLike,
+    intrinsics: ArrayLike | None = None,
     *,
     model: str = "opencv",
     axes: str = "opencv",
     max_angle: float | None = None,
     rays: bool = False,
-) -> Any:
+) -> ArrayT:
     """Find the rays that a lens images at given points: the inverse of `distort_points`.
 
     A model is inverted within the field of the lens.  It ends at the first angle from the viewing

@@ -22,6 +22,7 @@ from gridsample.cameras.arrays import (
     split_pose,
     unit,
 )
+from gridsample.definitions.arrays import ArrayLike, ArrayT
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.methods import Mode
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
@@ -46,8 +47,8 @@ class ViewSamples(NamedTuple):
 
 
 def project(
-    points: Any, intrinsics: Any, world_to_camera: Any, *, axes: str = "opencv"
-) -> tuple[Any, Any]:
+    points: ArrayT, intrinsics: ArrayLike, world_to_camera: ArrayLike, *, axes: str = "opencv"
+) -> tuple[ArrayT, ArrayT]:
     """Project points of the world to pixels of cameras.
 
     With camera = R point + t for the matrix [R | t] = world_to_camera, converted to OpenCV's axes:
@@ -111,12 +112,12 @@ def project(
 
 
 def sample_views(
-    points: Any,
+    points: ArrayT,
     images: Any,
     features: Any,
-    intrinsics: Any,
-    poses: Any,
-    query_pose: Any = None,
+    intrinsics: ArrayLike,
+    poses: ArrayLike,
+    query_pose: ArrayLike | None = None,
     *,
     axes: str = "opencv",
     mode: Mode = "bilinear",
@@ -189,17 +190,17 @@ def sample_views(
 def sample_views_vjp(
     grad_colors: Any,
     grad_features: Any,
-    points: Any,
+    points: ArrayT,
     images: Any,
     features: Any,
-    intrinsics: Any,
-    poses: Any,
+    intrinsics: ArrayLike,
+    poses: ArrayLike,
     *,
     axes: str = "opencv",
     mode: Mode = "bilinear",
     align_corners: bool = True,
     threads: int | None = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[ArrayT, ArrayT, ArrayT]:
     """Compute the gradients of `sample_views` with respect to points, images and features.
 
     Args:

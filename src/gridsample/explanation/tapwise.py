@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.checks import as_array, check_constant
 from gridsample.definitions.coords import require_boundary
@@ -48,7 +49,7 @@ def explain(
     fill_value: float = 0,
     extrapolate: bool | str = True,
     prefilter: bool = True,
-    image: Any = None,
+    image: ArrayT | None = None,
     sides: Sequence[Sequence[float]] | None = None,
 ) -> Explanation:
     """Sample one point and keep every step: position, folds, taps, weights, value and gradient.

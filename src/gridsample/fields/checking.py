@@ -8,6 +8,7 @@ from typing import Any
 
 from gridsample.backends import Backend
 from gridsample.definitions import html
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.coords import find_coords
 from gridsample.definitions.links import explanation
 from gridsample.definitions.names import CoordsName
@@ -86,7 +87,7 @@ class GridCheck:
 
 
 def check_grid(
-    grid: Any,
+    grid: ArrayT,
     size: Sequence[int],
     align_corners: bool = False,
     *,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import as_array
 from gridsample.fields.arrays import check_positive
 
@@ -23,7 +23,7 @@ _WHEEL = (
 )
 
 
-def flow_colours(flow: Any, largest: float | None = None) -> NDArray[np.uint8]:
+def flow_colours(flow: ArrayT, largest: float | None = None) -> NDArray[np.uint8]:
     """Show a two-dimensional flow as colours, by the colour wheel of the Middlebury benchmark.
 
     No motion is white.  Motion to the right is red, down yellow, left cyan, and up blue, and the

@@ -9,6 +9,7 @@ import numpy as np
 
 from gridsample.backends import Backend, overridable
 from gridsample.backends.maps import grid_along
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import COORDS
 from gridsample.definitions.knots import Coords
@@ -41,12 +42,12 @@ CONVENTIONS = ("opencv", "skimage", "scipy", "pixel")
 
 @overridable(arrays=1)
 def to_pixel(
-    grid: Any,
+    grid: ArrayT,
     size: Sequence[int] | None = None,
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-) -> Any:
+) -> ArrayT:
     """Convert coordinates to positions in pixels, counted from the centre of the first pixel.
 
         (x + 1) / 2 * (size - 1)     from "normalized" with align_corners=True
@@ -94,8 +95,8 @@ def to_pixel(
 
 @overridable(arrays=1)
 def to_normalized(
-    grid: Any, size: Sequence[int], align_corners: bool = False, *, coords: Coords = "pixel"
-) -> Any:
+    grid: ArrayT, size: Sequence[int], align_corners: bool = False, *, coords: Coords = "pixel"
+) -> ArrayT:
     """Convert positions or displacements in pixels to normalized coordinates, from -1 to 1.
 
         2 * x / (size - 1) - 1       align_corners=True: -1 and 1 are the corner pixels' centres
@@ -142,12 +143,12 @@ def to_normalized(
 
 @overridable(arrays=1)
 def to_displacement(
-    grid: Any,
+    grid: ArrayT,
     size: Sequence[int] | None = None,
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-) -> Any:
+) -> ArrayT:
     """Convert a grid to displacements: pixels from each output pixel's own position.
 
     Args:
@@ -184,12 +185,12 @@ def to_displacement(
 
 @overridable(arrays=1)
 def theta_from_matrix(
-    matrix: Any,
+    matrix: ArrayT,
     input_size: Sequence[int],
     output_size: Sequence[int],
     align_corners: bool = False,
     convention: str = "opencv",
-) -> Any:
+) -> ArrayT:
     """Convert an affine matrix of another library to the theta of `affine_grid`.
 
     | convention | the matrix maps           | axes      | as given to                            |
@@ -243,12 +244,12 @@ def theta_from_matrix(
 
 @overridable(arrays=1)
 def matrix_from_theta(
-    theta: Any,
+    theta: ArrayT,
     input_size: Sequence[int],
     output_size: Sequence[int],
     align_corners: bool = False,
     convention: str = "opencv",
-) -> Any:
+) -> ArrayT:
     """Convert the theta of `affine_grid` to an affine matrix of another library.
 
     This is the inverse of `theta_from_matrix`, which explains the conventions.
@@ -290,7 +291,7 @@ def matrix_from_theta(
 
 
 @overridable(arrays=1)
-def invert_theta(theta: Any) -> Any:
+def invert_theta(theta: ArrayT) -> ArrayT:
     """Invert affine maps: where theta maps output to input, the result maps input to output.
 
     The matrix A and the shift b of theta become inverse(A) and -inverse(A) @ b.  The units do not
@@ -320,7 +321,7 @@ def invert_theta(theta: Any) -> Any:
 
 
 @overridable(arrays=1)
-def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
+def theta_from_grid(grid: ArrayT, align_corners: bool = False) -> ArrayT:
     """Find the theta whose `affine_grid` is a given grid, or is closest to it.
 
     The result minimizes the sum of squared differences between the grid and `affine_grid(theta)`.
@@ -362,14 +363,14 @@ def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
 
 @overridable(arrays=1)
 def homography_grid(
-    matrix: Any,
+    matrix: ArrayT,
     input_size: Sequence[int],
     output_size: Sequence[int],
     align_corners: bool = False,
     convention: str = "opencv",
     *,
     coords: CoordsName = "normalized",
-) -> Any:
+) -> ArrayT:
     """Make the grid of a homography, a projective map of pixels.
 
     With rows m of the matrix that maps output pixels to input pixels, the position in the input of

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.names import FieldCoordsName
 from gridsample.fields.arrays import (
@@ -50,13 +51,13 @@ class Inverse(NamedTuple):
 
 @overridable(arrays=2)
 def compose(
-    outer: Any,
-    inner: Any,
+    outer: ArrayT,
+    inner: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "border",
     *,
     coords: FieldCoordsName = "displacement",
-) -> Any:
+) -> ArrayT:
     """Compose two fields: the map that applies ``inner`` first, then ``outer``.
 
     As displacements in pixels, with the outer field interpolated:
@@ -98,14 +99,14 @@ def compose(
 
 @overridable(arrays=3)
 def compose_vjp(
-    grad_output: Any,
-    outer: Any,
-    inner: Any,
+    grad_output: ArrayT,
+    outer: ArrayT,
+    inner: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "border",
     *,
     coords: FieldCoordsName = "displacement",
-) -> tuple[Any, Any]:
+) -> tuple[ArrayT, ArrayT]:
     """Compute both gradients of `compose`: the vector-Jacobian product with ``grad_output``.
 
     Args:
@@ -146,7 +147,7 @@ def compose_vjp(
 
 @overridable(arrays=1)
 def invert(
-    field: Any,
+    field: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "border",
     *,
@@ -209,14 +210,14 @@ def invert(
 
 @overridable(arrays=3)
 def invert_vjp(
-    grad_output: Any,
-    field: Any,
-    inverse: Any,
+    grad_output: ArrayT,
+    field: ArrayT,
+    inverse: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "border",
     *,
     coords: FieldCoordsName = "displacement",
-) -> Any:
+) -> ArrayT:
     """Compute the gradient of `invert`: the vector-Jacobian product with ``grad_output``.
 
     By the implicit function theorem, for the Jacobian J of the field's map at q + v(q), the
@@ -266,8 +267,8 @@ def invert_vjp(
 
 @overridable(arrays=1)
 def exp(
-    velocity: Any, steps: int = 7, mode: Mode = "bilinear", padding_mode: Padding = "border"
-) -> Any:
+    velocity: ArrayT, steps: int = 7, mode: Mode = "bilinear", padding_mode: Padding = "border"
+) -> ArrayT:
     """Integrate a stationary velocity field over unit time, by scaling and squaring.
 
     The result maps each pixel to where the flow dp/dt = velocity(p) takes it from t = 0 to 1.  The
@@ -307,12 +308,12 @@ def exp(
 
 @overridable(arrays=2)
 def exp_vjp(
-    grad_output: Any,
-    velocity: Any,
+    grad_output: ArrayT,
+    velocity: ArrayT,
     steps: int = 7,
     mode: Mode = "bilinear",
     padding_mode: Padding = "border",
-) -> Any:
+) -> ArrayT:
     """Compute the gradient of `exp`: the vector-Jacobian product with ``grad_output``.
 
     It keeps the displacements of all steps in memory.

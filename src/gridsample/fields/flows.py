@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridsample.backends import overridable
+from gridsample.definitions.arrays import ArrayT, Fill
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.names import FieldCoordsName
 from gridsample.fields.arrays import (
@@ -32,16 +33,16 @@ class Consistency(NamedTuple):
 
 
 def flow_warp(
-    input: Any,
-    flow: Any,
+    input: ArrayT,
+    flow: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     *,
     coords: FieldCoordsName = "displacement",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     return_mask: bool = False,
     channel_axis: int = 1,
-) -> Any:
+) -> ArrayT:
     """Warp an image by an optical flow: each output pixel p shows the image at p + flow(p).
 
     This is backward warping: with the flow from frame 1 to frame 2, it moves the pixels of
@@ -86,8 +87,8 @@ def flow_warp(
 
 @overridable(arrays=2)
 def consistency(
-    forward: Any,
-    backward: Any,
+    forward: ArrayT,
+    backward: ArrayT,
     mode: Mode = "bilinear",
     *,
     relative: float = 0.01,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridsample.backends import backend_of, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import coordinates
 from gridsample.definitions.dtypes import GRID_TYPES
@@ -55,7 +56,7 @@ def identity_grid(
 
 
 @overridable(arrays=1)
-def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Any:
+def affine_grid(theta: ArrayT, size: Sequence[int], align_corners: bool = False) -> ArrayT:
     """Make the grid of an affine map, which is applied to each output pixel's coordinates.
 
     grid[n, ..., :] = theta[n, :, :D] @ (x, y, z) + theta[n, :, D], where (x, y, z) are the

@@ -6,6 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.names import FieldCoordsName
 from gridsample.fields.arrays import (
@@ -42,12 +43,12 @@ class Regularity(NamedTuple):
 
 @overridable(arrays=1)
 def jacobian(
-    field: Any,
+    field: ArrayT,
     mode: Mode | None = None,
     padding_mode: Padding = "border",
     *,
     coords: FieldCoordsName = "displacement",
-) -> Any:
+) -> ArrayT:
     """Compute the Jacobian matrix of a field's map, p -> p + field(p), at every pixel.
 
         out[n, ..., i, j] = d (p + field(p))_i / d p_j
@@ -86,12 +87,12 @@ def jacobian(
 
 @overridable(arrays=1)
 def jacobian_determinant(
-    field: Any,
+    field: ArrayT,
     mode: Mode | None = None,
     padding_mode: Padding = "border",
     *,
     coords: FieldCoordsName = "displacement",
-) -> Any:
+) -> ArrayT:
     """Compute the determinant of a field's Jacobian matrix: the local change of volume.
 
     It is 1 where the map keeps volumes, above 1 where it spreads pixels apart, and 0 or less where
@@ -120,7 +121,7 @@ def jacobian_determinant(
 
 
 @overridable(arrays=1)
-def regularity(field: Any, *, coords: FieldCoordsName = "displacement") -> Regularity:
+def regularity(field: ArrayT, *, coords: FieldCoordsName = "displacement") -> Regularity:
     """Measure how smooth a field is: folding, the range of determinants, bending.
 
     The bending energy is the mean over all pixels of the sum of all squared second derivatives of

@@ -12,6 +12,7 @@ import numpy as np
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.maps import grid_along
+from gridsample.definitions.arrays import ArrayT
 from gridsample.fields.arrays import (
     Array,
     as_wide_arrays,
@@ -112,7 +113,9 @@ class ThinPlate:
 
 
 @overridable(arrays=2)
-def thin_plate(points: Any, targets: Any, smoothing: float | Sequence[float] = 0.0) -> ThinPlate:
+def thin_plate(
+    points: ArrayT, targets: ArrayT, smoothing: float | Sequence[float] = 0.0
+) -> ThinPlate:
     """Find the smoothest map that takes landmarks to given positions: a thin-plate spline.
 
     Among all maps f, it minimizes

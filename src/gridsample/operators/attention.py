@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.operators.sums import WEIGHTED_SUM, arrays_of, options_for
 
 
 @overridable(arrays=4)
 def deformable_attention(
-    value: Any,
+    value: ArrayT,
     value_spatial_shapes: Any,
-    sampling_locations: Any,
-    attention_weights: Any,
+    sampling_locations: ArrayT,
+    attention_weights: ArrayT,
     *,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Multi-scale deformable attention, as Deformable DETR and its successors compute it.
 
     It is `weighted_sum` of bilinear samples with zeros outside, at locations from 0 to 1, with the

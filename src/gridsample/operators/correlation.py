@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_threads
 from gridsample.definitions.operators import LookupOptions, Operator, check_types, declare
 from gridsample.definitions.request import Request
@@ -22,14 +23,14 @@ MAX_AXES = 3
 
 @overridable(arrays=3)
 def correlation_lookup(
-    f1: Any,
-    f2: Any,
-    positions: Any,
+    f1: ArrayT,
+    f2: ArrayT,
+    positions: ArrayT,
     radius: int = 4,
     levels: int = 4,
     *,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Look up the correlation of two feature maps in windows around positions, at several scales.
 
     It is what networks for optical flow and stereo, such as RAFT, compute in each iteration.  The

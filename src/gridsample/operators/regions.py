@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.shapes import as_whole
 from gridsample.operators.sums import weighted_sum
@@ -19,15 +20,15 @@ MAX_HEADS = 4
 
 @overridable(arrays=1)
 def roi_align(
-    input: Any,
-    boxes: Any,
-    output_size: Any,
+    input: ArrayT,
+    boxes: ArrayT | Sequence[ArrayT],
+    output_size: int | Sequence[int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
     aligned: bool = False,
     *,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Compute means over the bins of boxes, as `torchvision.ops.roi_align` does.
 
     A box is divided into bins, and a bin has samples at the centres of a grid of cells:
@@ -83,14 +84,14 @@ def roi_align(
 
 @overridable(arrays=1)
 def rotated_roi_align(
-    input: Any,
-    boxes: Any,
-    output_size: Any,
+    input: ArrayT,
+    boxes: ArrayT | Sequence[ArrayT],
+    output_size: int | Sequence[int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
     *,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Compute means over the bins of rotated boxes, as Detectron2's ``ROIAlignRotated`` does.
 
     Args:
@@ -184,7 +185,9 @@ def arguments(input: Any, boxes: Any, numbers: int) -> tuple[Backend, Array, Arr
     return backend, image, backend.concatenate(parts, 0)
 
 
-def bins_of(backend: Backend, sizes: Array, output_size: Any, ratio: int) -> tuple[Bins, Bins]:
+def bins_of(
+    backend: Backend, sizes: Array, output_size: int | Sequence[int], ratio: int
+) -> tuple[Bins, Bins]:
     """Divide boxes of sizes (K, 2), x first, into bins; return those along y and along x."""
     try:
         both = (output_size, output_size) if hasattr(output_size, "__index__") else output_size

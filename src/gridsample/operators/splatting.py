@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
 from gridsample.definitions.checks import check_threads
 from gridsample.definitions.links import unknown_name
@@ -32,14 +33,14 @@ MAX_AXES = 3
 
 @overridable(arrays=3)
 def softmax_splat(
-    input: Any,
-    flow: Any,
-    metric: Any = None,
+    input: ArrayT,
+    flow: ArrayT,
+    metric: ArrayT | None = None,
     mode: SplatName = "soft",
     padding_mode: Padding = "zeros",
     *,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Move the pixels of an image along a flow, and combine those that meet by their metrics.
 
     Each pixel p is moved by its flow and splatted to the pixels q around its new position, with the

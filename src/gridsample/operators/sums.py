@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import check_boundaries
 from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.links import unknown_name
@@ -25,9 +26,9 @@ Maybe = Array | None
 
 @overridable(arrays=3)
 def weighted_sum(
-    images: Any,
-    points: Any,
-    weights: Any,
+    images: ArrayT,
+    points: ArrayT,
+    weights: ArrayT | None,
     sizes: Any,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
@@ -35,7 +36,7 @@ def weighted_sum(
     *,
     coords: SumCoordsName = "normalized",
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Sample images of several sizes at several points each, and sum the weighted samples.
 
     For each item n, query q, head h and channel c, over the levels l and their points p:
@@ -87,10 +88,10 @@ def weighted_sum(
 
 @overridable(arrays=4)
 def weighted_sum_vjp(
-    grad_output: Any,
-    images: Any,
-    points: Any,
-    weights: Any,
+    grad_output: ArrayT,
+    images: ArrayT,
+    points: ArrayT,
+    weights: ArrayT | None,
     sizes: Any,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
@@ -101,7 +102,7 @@ def weighted_sum_vjp(
     need_points: bool = True,
     need_weights: bool = True,
     threads: int | None = None,
-) -> Any:
+) -> tuple[Any, ...]:
     """Compute the gradients of `weighted_sum` in one sweep.
 
     Args:

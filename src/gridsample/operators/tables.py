@@ -13,6 +13,7 @@ import numpy as np
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.rounding import as_integers
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_threads
 from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.methods import Mode
@@ -28,14 +29,14 @@ BLOCK = 1 << 16
 
 @overridable(arrays=2)
 def apply_lut(
-    image: Any,
-    table: Any,
+    image: ArrayT,
+    table: ArrayT,
     mode: Mode | Literal["tetrahedral"] = "linear",
     *,
     domain: Any = (0.0, 1.0),
     channel_axis: int = 1,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Replace each colour of an image by an entry of a table, or a mean of neighbouring entries.
 
     A table of D axes takes D channels.  Channel d of a pixel is a coordinate along axis d, where

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 from gridsample.backends import Backend, backend_of, operation
 from gridsample.backends.base import prepared_call
+from gridsample.definitions.arrays import ArrayT, Fill
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
+from gridsample.definitions.keywords import MapKeywords
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.names import EndName, FootprintName, MapCoordsName, MissingName
 from gridsample.definitions.request import NO_FILL, Request, is_default_fill, sampling_request
@@ -65,29 +67,53 @@ def run_affine_sample(
     return sample(backend, arrays, request, rule, size=check_output(size))
 
 
+@overload
+def affine_sample(
+    input: ArrayT,
+    theta: ArrayT,
+    size: Sequence[int],
+    mode: Mode = ...,
+    padding_mode: Padding = ...,
+    align_corners: bool = ...,
+    *,
+    return_weight: Literal[False] = ...,
+    **options: Unpack[MapKeywords],
+) -> ArrayT: ...
+@overload
+def affine_sample(
+    input: ArrayT,
+    theta: ArrayT,
+    size: Sequence[int],
+    mode: Mode = ...,
+    padding_mode: Padding = ...,
+    align_corners: bool = ...,
+    *,
+    return_weight: bool = ...,
+    **options: Unpack[MapKeywords],
+) -> Any: ...
 @operation(run_affine_sample, arrays=2, shortcut=repeat)
 def affine_sample(
-    input: Any,
-    theta: Any,
+    input: ArrayT,
+    theta: ArrayT,
     size: Sequence[int],
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: MapCoordsName = "normalized",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
     footprint: FootprintName = ATTACH,
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     min_weight: float = 0.0,
     return_weight: bool = False,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Sample an image under an affine map: `grid_sample` on the grid ``affine_grid(theta, size)``.
 
     The coordinates are computed a few hundred points at a time, while they are sampled.  A stored
@@ -155,23 +181,23 @@ def run_affine_sample_vjp(
 
 @operation(run_affine_sample_vjp, arrays=3)
 def affine_sample_vjp(
-    grad_output: Any,
-    input: Any,
-    theta: Any,
+    grad_output: ArrayT,
+    input: ArrayT,
+    theta: ArrayT,
     size: Sequence[int],
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: MapCoordsName = "normalized",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
     footprint: FootprintName = ATTACH,
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     min_weight: float = 0.0,
     need_input: bool = True,
     need_theta: bool = True,

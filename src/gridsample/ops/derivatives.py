@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, operation
+from gridsample.definitions.arrays import ArrayT, Fill
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.methods import Mode, Padding
@@ -21,19 +22,19 @@ def run_grid_gradient(request: Request, *, input: Any, grid: Any) -> Any:
 
 @operation(run_grid_gradient, arrays=2)
 def grid_gradient(
-    input: Any,
-    grid: Any,
+    input: ArrayT,
+    grid: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     extrapolate: bool | EndName = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Compute the derivatives of a sampled image along each coordinate of a grid.
 
     The derivative of `grid_sample`'s sum along a coordinate is the same sum with that axis's
@@ -78,19 +79,19 @@ def run_grid_hessian(request: Request, *, input: Any, grid: Any) -> Any:
 
 @operation(run_grid_hessian, arrays=2)
 def grid_hessian(
-    input: Any,
-    grid: Any,
+    input: ArrayT,
+    grid: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     extrapolate: bool | EndName = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Compute the second derivatives of a sampled image along the coordinates of a grid.
 
         out[n, c, point, j, k] =

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends import backend_of, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import check_boundary
 from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.methods import Padding
@@ -15,7 +16,7 @@ from gridsample.definitions.splines import extension
 
 @overridable(arrays=1)
 def spline_filter(
-    input: Any,
+    input: ArrayT,
     order: int = 3,
     boundary: Padding = "mirror",
     axes: int | Sequence[int] | None = None,
@@ -23,7 +24,7 @@ def spline_filter(
     align_corners: bool = False,
     adjoint: bool = False,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Compute the coefficients of the B-spline that passes through an image's pixels.
 
     A spline of order n is a sum of B-splines b, one per pixel, with coefficients c.  In 1-D, its

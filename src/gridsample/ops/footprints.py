@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.footprints import Neighbours, measure
 from gridsample.definitions import footprints as definitions
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import check_coords, find_coords
 from gridsample.definitions.knots import Axes
@@ -34,8 +36,8 @@ class Footprints(NamedTuple):
 
 @overridable(arrays=1)
 def footprint(
-    grid: Any,
-    size: Any,
+    grid: ArrayT,
+    size: Sequence[int],
     align_corners: bool = False,
     *,
     coords: CoordsName = "normalized",

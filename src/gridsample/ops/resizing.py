@@ -15,6 +15,7 @@ import numpy as np
 
 from gridsample.backends import Backend, backend_of, is_traced, operation
 from gridsample.backends.base import PreparedCall, prepared_call
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.labels import check_labels, refuse_labels
 from gridsample.definitions.methods import ResizingMode
@@ -122,7 +123,7 @@ def run_interpolate(
 
 @operation(run_interpolate, arrays=1, record=ResizeRequest, shortcut=repeat)
 def interpolate(
-    input: Any,
+    input: ArrayT,
     size: int | Sequence[int] | None = None,
     scale_factor: Factor | None = None,
     mode: ResizingMode = "nearest",
@@ -132,12 +133,12 @@ def interpolate(
     *,
     rounding: str = "exact",
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     min_weight: float = 0.0,
     return_weight: bool = False,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Resize an image to a size or by a factor.
 
     The arguments are those of `torch.nn.functional.interpolate`, and the results are the same
@@ -296,8 +297,8 @@ def run_interpolate_vjp(
 
 @operation(run_interpolate_vjp, arrays=2, record=ResizeRequest)
 def interpolate_vjp(
-    grad_output: Any,
-    input: Any,
+    grad_output: ArrayT,
+    input: ArrayT,
     size: int | Sequence[int] | None = None,
     scale_factor: Factor | None = None,
     mode: ResizingMode = "nearest",
@@ -306,13 +307,13 @@ def interpolate_vjp(
     antialias: bool = False,
     *,
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     min_weight: float = 0.0,
     need_input: bool = True,
     need_weights: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Compute the gradient of `interpolate`: the vector-Jacobian product with ``grad_output``.
 
     Resizing is linear in the image, with one matrix per axis.  The gradient is the same operation

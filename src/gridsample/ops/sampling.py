@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
 from gridsample.backends import Backend, backend_of, operation
 from gridsample.backends.base import Gradients, Needed, prepared_call
+from gridsample.definitions.arrays import AnyArray, ArrayT, Fill
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import CONTINUE
 from gridsample.definitions.dtypes import check_grid_gradient
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
+from gridsample.definitions.keywords import GridKeywords
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.methods import Mode, Padding
@@ -77,30 +79,54 @@ def run_grid_sample(
     return sample(backend, arrays, request, rule, masked=masked, out=out)
 
 
+@overload
+def grid_sample(
+    input: ArrayT,
+    grid: ArrayT,
+    mode: Mode = ...,
+    padding_mode: Padding = ...,
+    align_corners: bool = ...,
+    *,
+    return_mask: Literal[False] = ...,
+    return_weight: Literal[False] = ...,
+    **options: Unpack[GridKeywords],
+) -> ArrayT: ...
+@overload
+def grid_sample(
+    input: ArrayT,
+    grid: ArrayT,
+    mode: Mode = ...,
+    padding_mode: Padding = ...,
+    align_corners: bool = ...,
+    *,
+    return_mask: bool = ...,
+    return_weight: bool = ...,
+    **options: Unpack[GridKeywords],
+) -> Any: ...
 @operation(run_grid_sample, arrays=2, shortcut=repeat)
 def grid_sample(
-    input: Any,
-    grid: Any,
+    input: ArrayT,
+    grid: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
     footprint: FootprintName = ATTACH,
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     min_weight: float = 0.0,
     return_mask: bool = False,
     return_weight: bool = False,
     channel_axis: int = 1,
-    out: Any = None,
+    out: AnyArray | None = None,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Sample an image at the coordinates of a grid.
 
     Every output pixel is a weighted sum of the input's pixels (the taps) around one position.  All
@@ -237,22 +263,22 @@ def run_grid_sample_vjp(
 
 @operation(run_grid_sample_vjp, arrays=3)
 def grid_sample_vjp(
-    grad_output: Any,
-    input: Any,
-    grid: Any,
+    grad_output: ArrayT,
+    input: ArrayT,
+    grid: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    fill_value: Any = 0,
+    fill_value: Fill = 0,
     extrapolate: bool | EndName = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
     footprint: FootprintName = ATTACH,
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     min_weight: float = 0.0,
     need_input: bool = True,
     need_grid: bool = True,

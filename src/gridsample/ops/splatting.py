@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, operation
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import without_missing
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
@@ -54,9 +55,9 @@ def run_splat(
 
 @operation(run_splat, arrays=2)
 def splat(
-    values: Any,
-    grid: Any,
-    size: Any,
+    values: ArrayT,
+    grid: ArrayT,
+    size: Sequence[int],
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
@@ -68,12 +69,12 @@ def splat(
     max_samples: int = MAX_SAMPLES,
     footprint: FootprintName = ATTACH,
     missing: MissingName = "propagate",
-    weights: Any = None,
+    weights: ArrayT | None = None,
     normalize: bool = False,
     return_weight: bool = False,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Add values to an image at the coordinates of a grid: the exact transpose of `grid_sample`.
 
     Each value is added to the pixels that `grid_sample` would read at its point, with the same
@@ -141,8 +142,8 @@ def run_splat_count(request: Request, *, grid: Any, size: Any) -> Any:
 
 @operation(run_splat_count, arrays=1)
 def splat_count(
-    grid: Any,
-    size: Any,
+    grid: ArrayT,
+    size: Sequence[int],
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
@@ -154,7 +155,7 @@ def splat_count(
     max_samples: int = MAX_SAMPLES,
     channel_axis: int = 1,
     threads: int | None = None,
-) -> Any:
+) -> ArrayT:
     """Sum the weights that fall on each pixel of an image: the `splat` of ones.
 
         out[n, 0, pixel] = sum over points of weight(point, pixel)
@@ -187,7 +188,7 @@ def splat_count(
 def scatter_values(
     backend: Backend,
     arrays: Mapping[str, Any],
-    size: Any,
+    size: Sequence[int],
     request: Request,
     normalize: bool,
     rule: Rule | None,

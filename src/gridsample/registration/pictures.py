@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample.definitions.arrays import ArrayT
 from gridsample.io.image import require
 from gridsample.registration.files import as_numpy
 from gridsample.registration.result import Registration
@@ -18,7 +19,7 @@ _LINES = 24
 """The number of lines of the drawn grid, along the longest side."""
 
 
-def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path) -> Any:
+def draw_report(result: Registration, fixed: ArrayT, moving: ArrayT, path: str | Path) -> Any:
     """Draw a registration: before, after, a checkerboard, the field, and the loss.
 
     The fixed image is red and the other one cyan in the first two panels, so that grey means

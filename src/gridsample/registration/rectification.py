@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import COORDS
 from gridsample.definitions.footprints import pixels_per_unit
@@ -27,13 +28,13 @@ from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 @overridable(arrays=2)
 def grid_distance(
-    grid: Any,
-    target: Any,
+    grid: ArrayT,
+    target: ArrayT,
     size: Sequence[int] | None = None,
     align_corners: bool = False,
     *,
     coords: CoordsName = "normalized",
-) -> Any:
+) -> ArrayT:
     """Compute the mean squared distance between the points of two grids, in pixels.
 
     loss = mean over all points of |grid - target|^2, where the components are converted to pixels
@@ -72,14 +73,14 @@ def grid_distance(
 
 @overridable(arrays=3)
 def grid_distance_vjp(
-    grad_output: Any,
-    grid: Any,
-    target: Any,
+    grad_output: ArrayT,
+    grid: ArrayT,
+    target: ArrayT,
     size: Sequence[int] | None = None,
     align_corners: bool = False,
     *,
     coords: CoordsName = "normalized",
-) -> Any:
+) -> ArrayT:
     """Compute the gradient of `grid_distance` with respect to ``grid``, times ``grad_output``.
 
     Args:
@@ -117,15 +118,15 @@ def grid_distance_vjp(
 
 @overridable(arrays=3)
 def rectified_distance(
-    image: Any,
-    grid: Any,
-    target: Any,
+    image: ArrayT,
+    grid: ArrayT,
+    target: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: CoordsName = "normalized",
-) -> Any:
+) -> ArrayT:
     """Compute the mean squared difference between an image sampled with two grids.
 
     loss = mean of (grid_sample(image, grid) - grid_sample(image, target))^2 over all points and
@@ -166,15 +167,15 @@ def rectified_distance(
 @overridable(arrays=4)
 def rectified_distance_vjp(
     grad_output: Any,
-    image: Any,
-    grid: Any,
-    target: Any,
+    image: ArrayT,
+    grid: ArrayT,
+    target: ArrayT,
     mode: Mode = "bilinear",
     padding_mode: Padding = "zeros",
     align_corners: bool = False,
     *,
     coords: CoordsName = "normalized",
-) -> Any:
+) -> ArrayT:
     """Compute the gradient of `rectified_distance` with respect to ``grid``, times ``grad_output``.
 
     Args:

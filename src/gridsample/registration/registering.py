@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.fields.arrays import check_count, check_name, check_positive
 from gridsample.fields.conversions import theta_from_matrix, to_displacement
@@ -27,13 +28,13 @@ _WEIGHTS = {"diffusion": 0.1, "bending": 0.005}
 
 
 def register(
-    fixed: Any,
-    moving: Any,
+    fixed: ArrayT,
+    moving: ArrayT,
     model: str = "affine",
     loss: str | Callable[[Tensor, Tensor, Tensor], Tensor] = "mse",
     *,
-    fixed_mask: Any = None,
-    moving_mask: Any = None,
+    fixed_mask: ArrayT | None = None,
+    moving_mask: ArrayT | None = None,
     initial: Any = "search",
     mode: Mode = "bilinear",
     regularization: str = "bending",

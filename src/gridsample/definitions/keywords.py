@@ -1,0 +1,49 @@
+"""The keywords of public functions whose results depend on a flag, for type checkers.
+
+A function's own signature says all of them, with their defaults; its overloads, which say what it
+returns for which flags, refer to them here.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from gridsample.definitions.arrays import AnyArray, Fill
+from gridsample.definitions.knots import Coords
+from gridsample.definitions.names import EndName, FootprintName, MapCoordsName, MissingName
+
+
+class CommonKeywords(TypedDict, total=False):
+    """Those of all functions that sample."""
+
+    fill_value: Fill
+    extrapolate: bool | EndName
+    prefilter: bool
+    antialias: bool
+    max_samples: int
+    footprint: FootprintName
+    missing: MissingName
+    weights: AnyArray | None
+    min_weight: float
+    threads: int | None
+
+
+class GridKeywords(CommonKeywords, total=False):
+    """Those of `grid_sample`, flags excepted."""
+
+    coords: Coords
+    channel_axis: int
+    out: AnyArray | None
+
+
+class MapKeywords(CommonKeywords, total=False):
+    """Those of `affine_sample`, flags excepted."""
+
+    coords: MapCoordsName
+    channel_axis: int
+
+
+class WorldKeywords(CommonKeywords, total=False):
+    """Those of `resample`, flags excepted."""
+
+    axes: str
