@@ -64,11 +64,9 @@ class Axes:
         if not 1 <= len(entries) <= MAX_RANK:
             raise ValueError(f"Axes takes 1 to {MAX_RANK} entries, got {len(entries)}")
         self.entries = tuple([as_entry(entry, k) for k, entry in enumerate(entries)])
-
-    @cached_property
-    def text(self) -> str:
-        """A description from which `of_text` makes an equal record."""
-        return "|".join([PREFIX, *map(entry_text, self.entries)])
+        # A description from which `of_text` makes an equal record.  It is written here, because
+        # torch.compile cannot write it.
+        self.text = "|".join([PREFIX, *map(entry_text, self.entries)])
 
     @cached_property
     def digest(self) -> bytes:
@@ -85,7 +83,7 @@ class Axes:
         """Make the record of which this is the text."""
         _, *parts = text.split("|")
         self = cls.__new__(cls)
-        self.entries = tuple([entry_of_text(part) for part in parts])
+        self.entries, self.text = tuple([entry_of_text(part) for part in parts]), text
         return self
 
     def __len__(self) -> int:
@@ -125,6 +123,7 @@ class Knots:
         coordinates: in float64, read-only.
         size: the number of coordinates.
         scale: pixels per unit of the coordinates, in the mean; negative if these decrease.
+        is_even: whether the coordinates are equidistant, but for rounding.
     """
 
     def __init__(self, coordinates: Array) -> None:
@@ -135,14 +134,10 @@ class Knots:
         self.scale = (self.size - 1) / extent
         while extent * self.scale > self.size - 1:  # by rounding: the last one is not outside
             self.scale = math.nextafter(self.scale, 0.0)
-
-    @cached_property
-    def is_even(self) -> bool:
-        """Whether the coordinates are equidistant, but for rounding."""
-        a = self.coordinates
-        deviation = float(np.abs(a[0] + np.arange(self.size) / self.scale - a).max())
-        largest = max(abs(float(a[0])), abs(float(a[-1])))
-        return deviation <= min(ROUNDING * largest, DEVIATION / abs(self.scale))
+        even = coordinates[0] + np.arange(self.size) / self.scale
+        largest = max(abs(float(coordinates[0])), abs(float(coordinates[-1])))
+        bound = min(ROUNDING * largest, DEVIATION / abs(self.scale))
+        self.is_even = bool(np.abs(even - coordinates).max() <= bound)
 
     def __repr__(self) -> str:
         """The first coordinate, the last, and their number."""
