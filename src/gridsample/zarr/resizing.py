@@ -41,7 +41,7 @@ def resize(
     """Resize an image of a Zarr store, and write the result to another store.
 
     The results are those of `gridsample.interpolate` for the whole image in memory, bit for bit;
-    splines differ by rounding.
+    splines, and means with missing="ignore", differ by rounding.
 
     Args:
         source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
