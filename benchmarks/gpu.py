@@ -362,7 +362,7 @@ def rival(case: Case, device: str) -> tuple[str, Callable[[Tensor, Tensor], Tens
 
 def by_single_samples(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Return antialiased sampling by plain sampling: one sample of all points at a time."""
-    from gridsample.backends.torch.footprints import Footprints, Pyramid
+    from gridsample.backends.torch.footprints import HalvedImage, TensorFootprints
     from gridsample.backends.torch.schemas import options_of
     from gridsample.definitions.footprints import Footprint
 
@@ -371,7 +371,7 @@ def by_single_samples(case: Case, device: str) -> Callable[[Tensor, Tensor], Ten
     options = options._replace(footprint=Footprint())
 
     def sample(image: Tensor, grid: Tensor) -> Tensor:
-        footprints, images = Footprints(grid, image.shape[2:], options), Pyramid(image)
+        footprints, images = TensorFootprints(grid, image.shape[2:], options), HalvedImage(image)
         total: Any = 0
         for subsample in footprints.samples():
             total = total + subsample.values(

@@ -309,7 +309,7 @@ def to_edges(extrapolate: Any) -> Any:
     return "edges" if isinstance(extrapolate, (bool, np.bool_)) and not extrapolate else extrapolate
 
 
-class Prepared(NamedTuple):
+class PreparedResampling(NamedTuple):
     """The arguments of a resampling, as sampling takes them.
 
     Attributes:
@@ -337,7 +337,7 @@ class Prepared(NamedTuple):
 
 def prepare(
     image: Any, affine: Any, like: Any, transform: Any, axes: Any, others: dict[str, Any]
-) -> Prepared:
+) -> PreparedResampling:
     """Check the arguments of a resampling."""
     order = check_name(axes, AXES, "axes")
     named = {"image": image, **{k: value for k, value in others.items() if value is not None}}
@@ -371,7 +371,7 @@ def prepare(
     type_name = position_type(backend.type_name(pixels.dtype, "image"), shape[lead:], path.out)
     path = replace(path, dtype=backend.type(type_name))
     pixels = pixels.reshape(*singletons, *pixels.shape)
-    return Prepared(pixels, path, (path.items, 1, *path.out), lead, expanded, backend)
+    return PreparedResampling(pixels, path, (path.items, 1, *path.out), lead, expanded, backend)
 
 
 def first_array(named: dict[str, Any]) -> Any:

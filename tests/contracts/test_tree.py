@@ -178,3 +178,28 @@ def test_private_names_of_libraries_are_used_in_two_places() -> None:
 def test_private_names_are_detected() -> None:
     code = "import torch\nfrom torch._x import y\nimport os\nos._exit\ntorch._C.z\nself._mine"
     assert private_names(ast.parse(code)) == {"torch._x.y", "torch._C"}
+
+
+# Names of classes ---------------------------------------------------------------------------------
+
+
+def classes_of(paths: list[str]) -> dict[str, list[tuple[str, set[str]]]]:
+    """The classes of files by name: where each is, and the names of its bases."""
+    found: dict[str, list[tuple[str, set[str]]]] = {}
+    for path in paths:
+        for node in ast.walk(tree_of(ROOT / path)):
+            if isinstance(node, ast.ClassDef):
+                bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+                found.setdefault(node.name, []).append((path, bases))
+    return found
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """Outside the kernels, whose packages are read one at a time, no two classes share a name."""
+    paths = [path for path in FILES if path.startswith("src/") and "/kernels/" not in path]
+    shared = {
+        name: [path for path, _ in places]
+        for name, places in classes_of(paths).items()
+        if len(places) > 1 and not any(name in bases for _, bases in places)
+    }
+    assert shared == {}

@@ -560,7 +560,10 @@ def test_samples_as_tensors_have_the_mean_and_its_derivatives(coords: str, most:
         order=(0, 0),
         footprint=Footprint(most),
     )
-    feet, images = footprints.Footprints(grid, image.shape[2:], options), footprints.Pyramid(image)
+    feet, images = (
+        footprints.TensorFootprints(grid, image.shape[2:], options),
+        footprints.HalvedImage(image),
+    )
     mean: Any = 0
     for sample in feet.samples():
         mean = mean + sample.values(

@@ -52,7 +52,7 @@ def resolve(
     return checked_options._replace(plan=plan)
 
 
-class PreparedSampling(PreparedCall):
+class ArraySampling(PreparedCall):
     """Sampling of arrays of certain layouts, by one run of a kernel.
 
     Attributes:
@@ -97,7 +97,7 @@ class PreparedSampling(PreparedCall):
         return result
 
 
-class PreparedResizing(PreparedCall):
+class ArrayResizing(PreparedCall):
     """Resizing of arrays of a layout, by one run of a kernel."""
 
     __slots__ = ("dtype", "kernel", "shape")
@@ -115,7 +115,7 @@ class PreparedResizing(PreparedCall):
 
 def prepare_sampling(
     request: Request, image: Layout, points: Layout, size: Shape | None, filled: bool
-) -> PreparedSampling | None:
+) -> ArraySampling | None:
     """Prepare sampling for arrays of these layouts; None if it is not one run of a kernel.
 
     Points are a grid or, if there is a ``size``, maps to outputs of this spatial shape.
@@ -135,12 +135,10 @@ def prepare_sampling(
     threads = resolved.threads or pool.cores()
     order = tuple(resolved.order)
     kernel = on_cpu().ready_gather(plan, order, image, points, out, threads, filled=filled)
-    return None if kernel is None else PreparedSampling(request, resolved, kernel, filled)
+    return None if kernel is None else ArraySampling(request, resolved, kernel, filled)
 
 
-def prepare_resizing(
-    request: ResizeRequest, image: Layout, sizes: Sizes
-) -> PreparedResizing | None:
+def prepare_resizing(request: ResizeRequest, image: Layout, sizes: Sizes) -> ArrayResizing | None:
     """Prepare the resizing of arrays of a layout; None if it is not one run of a kernel."""
     resizing = plain_resizing(request, image[0], sizes)
     if resizing is None:
@@ -149,7 +147,7 @@ def prepare_resizing(
     check_extent("the result", shape, dtype.itemsize)
     strides = tuple([dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))])
     kernel = host.ready(resizing, image, (shape, strides, dtype), resizing.threads)
-    return None if kernel is None else PreparedResizing(kernel, shape, dtype)
+    return None if kernel is None else ArrayResizing(kernel, shape, dtype)
 
 
 def moved(numbers: Shape) -> Shape:

@@ -176,7 +176,7 @@ def plane_sweep_vjp(
 # Arguments ----------------------------------------------------------------------------------------
 
 
-class Sweep(NamedTuple):
+class PlaneSweep(NamedTuple):
     """The options and shapes of a plane sweep.
 
     Attributes:
@@ -203,7 +203,7 @@ def prepare(
     axes: str,
     mode: Mode,
     threads: int | None,
-) -> tuple[Sweep, list[Array]]:
+) -> tuple[PlaneSweep, list[Array]]:
     """Check the arguments; return a record and (reference, maps, depths, *sources)."""
     features = features_of(reference, sources)
     backend = backend_of(reference=reference)
@@ -229,7 +229,7 @@ def prepare(
         "prefilter": False,
         "threads": threads,
     }
-    sweep = Sweep(backend, find_reduction(reduce), size, shape, options)
+    sweep = PlaneSweep(backend, find_reduction(reduce), size, shape, options)
     return sweep, [features[0], maps, depth_array.reshape(planes), *features[1:]]
 
 
@@ -316,14 +316,14 @@ class Rays(NamedTuple):
     starts: list[Array]
 
 
-def lines_of(sweep: Sweep, like: Array) -> tuple[Array, Array]:
+def lines_of(sweep: PlaneSweep, like: Array) -> tuple[Array, Array]:
     """Return the coordinates of the reference's pixels: x (W,), and y (H, 1)."""
     height, width = sweep.shape[-2:]
     x = sweep.backend.line(width, None, like.dtype, like)
     return x, sweep.backend.line(height, None, like.dtype, like)[:, None]
 
 
-def rays_of(sweep: Sweep, relative_map: Array) -> Rays:
+def rays_of(sweep: PlaneSweep, relative_map: Array) -> Rays:
     """Apply one source's map to the reference's pixels."""
     x, y = lines_of(sweep, relative_map)
     rows = relative_map[:, None, None, None]
@@ -331,7 +331,7 @@ def rays_of(sweep: Sweep, relative_map: Array) -> Rays:
     return Rays(slopes, [rows[..., k, 3] for k in range(3)])
 
 
-def coordinates_of(sweep: Sweep, rays: Rays, depths: Array) -> tuple[Array, Array, Array]:
+def coordinates_of(sweep: PlaneSweep, rays: Rays, depths: Array) -> tuple[Array, Array, Array]:
     """Compute u, v and c for some planes, each (N, planes, H, W).
 
     Behind the camera, and as far from the image as `FAR`, u and v are `FAR`, and c is 1.
@@ -343,19 +343,19 @@ def coordinates_of(sweep: Sweep, rays: Rays, depths: Array) -> tuple[Array, Arra
     return xp.where(front, a / c, FAR), xp.where(front, b / c, FAR), c
 
 
-def grid_of(sweep: Sweep, u: Array, v: Array) -> Array:
+def grid_of(sweep: PlaneSweep, u: Array, v: Array) -> Array:
     """Combine u and v to a grid, in whose memory all u come first."""
     return sweep.backend.permute(sweep.backend.xp.stack((u, v)), (1, 2, 3, 4, 0))
 
 
-def mask_of(sweep: Sweep, u: Array, v: Array, source: Array) -> Array:
+def mask_of(sweep: PlaneSweep, u: Array, v: Array, source: Array) -> Array:
     """Whether positions are between the centres of the outermost pixels: (N, 1, planes, H, W)."""
     height, width = source.shape[-2:]
     inside = (u >= 0) & (u <= width - 1) & (v >= 0) & (v <= height - 1)
     return inside[:, None]
 
 
-def parts_of(sweep: Sweep, budget: int) -> Iterator[slice]:
+def parts_of(sweep: PlaneSweep, budget: int) -> Iterator[slice]:
     """Divide the planes into parts of about ``budget`` numbers."""
     n, channels, count, height, width = sweep.shape
     step = max(1, budget // max(1, n * channels * height * width))
@@ -363,7 +363,7 @@ def parts_of(sweep: Sweep, budget: int) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
-def chunk_of_depths(sweep: Sweep, depths: Array, part: slice) -> Array:
+def chunk_of_depths(sweep: PlaneSweep, depths: Array, part: slice) -> Array:
     """Return the depths of some planes, (N, planes, H or 1, W or 1)."""
     chunk = depths[:, part]
     if chunk.shape[0] == sweep.shape[0]:
@@ -371,7 +371,7 @@ def chunk_of_depths(sweep: Sweep, depths: Array, part: slice) -> Array:
     return chunk + sweep.backend.full((sweep.shape[0], 1, 1, 1), 0, chunk.dtype, chunk)
 
 
-def volume(sweep: Sweep, arrays: Sequence[Array], in_place: bool) -> Array:
+def volume(sweep: PlaneSweep, arrays: Sequence[Array], in_place: bool) -> Array:
     """Compute the result of `plane_sweep`; if ``in_place``, parts are written into one array."""
     reference, maps, _, *sources = arrays
     backend, dtype = sweep.backend, reference.dtype
@@ -399,7 +399,7 @@ def volume(sweep: Sweep, arrays: Sequence[Array], in_place: bool) -> Array:
 
 
 def planes(
-    sweep: Sweep, part: slice, arrays: Sequence[Array], rays: list[Rays] | None, in_place: bool
+    sweep: PlaneSweep, part: slice, arrays: Sequence[Array], rays: list[Rays] | None, in_place: bool
 ) -> Array:
     """Compute the result of some planes; ``rays`` is None if they have not been computed."""
     reference, maps, depths, *sources = arrays
@@ -429,7 +429,7 @@ def sum_type(backend: Backend, array: Array) -> Any:
 
 
 def gradients(
-    sweep: Sweep, upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
+    sweep: PlaneSweep, upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
 ) -> list[Array | None]:
     """Compute the needed gradients of `volume`; they can be differentiated again."""
     reference, maps, depths, *sources = arrays
@@ -483,7 +483,7 @@ def gradients(
 
 
 def coordinates_vjp(
-    sweep: Sweep,
+    sweep: PlaneSweep,
     grad_grid: Array,
     coordinates: tuple[Array, Array, Array],
     rays: Rays,

@@ -20,7 +20,7 @@ from gridsample.chunked.regions import (
     level_of,
     whole_shape,
 )
-from gridsample.chunked.windows import Window
+from gridsample.chunked.windows import ImageWindow
 from gridsample.definitions.footprints import MAX_SAMPLES_LIMIT, SLACK, deepest, pixels_per_unit
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.plan import OutputBlock
@@ -55,12 +55,12 @@ def with_neighbours(call: Sampling, block: Block) -> Block:
 
 def sample_grid(
     call: Sampling,
-    window: Window,
+    window: ImageWindow,
     grid: Array,
     block: Block,
     *,
     dtype: Any = None,
-    weights: Window | None = None,
+    weights: ImageWindow | None = None,
 ) -> Any:
     """Sample the points of a block, given their coordinates.
 
@@ -89,12 +89,12 @@ def sample_grid(
 
 def sample_maps(
     call: Sampling,
-    window: Window,
+    window: ImageWindow,
     theta: Array,
     block: Block,
     *,
     dtype: Any = None,
-    weights: Window | None = None,
+    weights: ImageWindow | None = None,
 ) -> Any:
     """Sample the points of a block under affine maps (N, D, D + 1); see `sample_grid`.
 
@@ -108,12 +108,12 @@ def sample_maps(
 
 def compute_block(
     call: Sampling,
-    window: Window,
+    window: ImageWindow,
     array: Array,
     block: Block,
     size: Shape | None,
     dtype: Any,
-    weights: Window | None,
+    weights: ImageWindow | None,
 ) -> Sequence[Array]:
     """Compute the results of a block's points, of a grid or, if there is a size, of maps."""
     first = OutputBlock(tuple(part.start for part in block), call.out)

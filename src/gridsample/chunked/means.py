@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.chunked.regions import Array, Block, Region, Sampling, level_of, whole_shape
-from gridsample.chunked.windows import Window
+from gridsample.chunked.windows import ImageWindow
 from gridsample.definitions.options import Options
 from gridsample.definitions.request import Request
 from gridsample.ops import means
@@ -45,7 +45,7 @@ class RegionPoints(SamplePoints):
             first = image[(slice(None), slice(None), *[slice(1)] * len(self.call.spatial))]
             pixels = np.broadcast_to(first, full_shape)
         else:
-            window = Window(self.region, full_shape, image.dtype)
+            window = ImageWindow(self.region, full_shape, image.dtype)
             window.write(hull_of(self.region), image)
             pixels = window.array
         samples: Array = super().gather(pixels, options, dtype)
@@ -61,7 +61,7 @@ def hull_of(region: Region) -> Block:
 
 
 def means_of_region(
-    checked: CheckedCall, call: Sampling, window: Window, weights: Window | None
+    checked: CheckedCall, call: Sampling, window: ImageWindow, weights: ImageWindow | None
 ) -> tuple[Array, Array | None]:
     """Compute the samples of a block as quotients of sums, and the sums of weights.
 

@@ -19,7 +19,7 @@ from gridsample.definitions.shapes import Shape
 Key = Hashable
 
 
-class Step(NamedTuple):
+class ScheduleStep(NamedTuple):
     """Chunks that are computed together.
 
     Attributes:
@@ -44,7 +44,7 @@ class Schedule(NamedTuple):
             before it, and those that the next step reads, which may begin meanwhile.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[ScheduleStep]
     inputs: int
     reads: int
     held: int
@@ -125,7 +125,7 @@ def simulate(
     for step in range(len(groups) - 1, -1, -1):
         for key in inputs_of_groups[step]:
             uses.setdefault(key, []).append(step)
-    steps, held, reads = list[Step](), frozenset[Key](), 0
+    steps, held, reads = list[ScheduleStep](), frozenset[Key](), 0
     most, before = 0, frozenset[Key]()
     for step, group in enumerate(groups):
         missing = inputs_of_groups[step] - held
@@ -138,5 +138,5 @@ def simulate(
         if len(later) > keep:
             later = heapq.nsmallest(keep, later, key=lambda key: uses[key][-1])
         held = frozenset(later)
-        steps.append(Step(group, missing, held))
+        steps.append(ScheduleStep(group, missing, held))
     return Schedule(steps, len(uses), reads, most)

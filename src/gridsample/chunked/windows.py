@@ -27,7 +27,7 @@ MIN_MAPPED_BYTES = 1 << 24
 MAP_NORESERVE = 0x4000  # the module mmap has no name for it before Python 3.13
 
 
-class Window:
+class ImageWindow:
     """An image of which a region is in memory.
 
     Attributes:

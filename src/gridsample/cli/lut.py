@@ -54,7 +54,7 @@ MODES = ("linear", "tetrahedral")
 BAND = 1 << 20
 
 
-class Lookup(NamedTuple):
+class PixelLookup(NamedTuple):
     """What happens to the colours of a picture.
 
     Attributes:
@@ -122,7 +122,7 @@ def command() -> Command:
     return parser
 
 
-def _bands(page: io.Page, lookup: Lookup, progress: Progress) -> io.Bands:
+def _bands(page: io.Page, lookup: PixelLookup, progress: Progress) -> io.Bands:
     """Yield the rows of a page's new pixels."""
     read, shape = page.open(), page.image.array.shape
     rows = max(1, BAND // math.prod(shape[1:-1]))
@@ -149,7 +149,7 @@ def _lut_file(arguments: argparse.Namespace) -> None:
                 f"{arguments.input} has dtype {image.array.dtype}; accepted: integers and floats"
             )
         result = replace(image, array=io.zeros(image.array.shape, image.array.dtype))
-        lookup = Lookup(tables, alpha, arguments.mode, arguments.threads)
+        lookup = PixelLookup(tables, alpha, arguments.mode, arguments.threads)
         return result, lambda progress: _bands(page, lookup, progress)
 
     convert_file(arguments, "grading", prepare)

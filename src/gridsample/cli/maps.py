@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample import fields, io, warp
-from gridsample.cli.parsers import Extent
+from gridsample.cli.parsers import RelativeSize
 from gridsample.definitions.checks import check_extent
 from gridsample.fields.paths import Displacement, path_between
 from gridsample.io.fields import read_field
@@ -180,7 +180,7 @@ def check_canvas(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
     return size
 
 
-def canvas_of(requested: Extent | None, size: tuple[int, ...]) -> tuple[int, ...]:
+def canvas_of(requested: RelativeSize | None, size: tuple[int, ...]) -> tuple[int, ...]:
     """Return the requested size, or that of the input.
 
     >>> canvas_of(Extent((640,)), (1280, 960)), canvas_of(Extent((), 0.5), (1280, 960))

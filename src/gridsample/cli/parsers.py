@@ -90,7 +90,7 @@ def sizes_of_axes(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.lower().split("x"))
 
 
-class Extent(NamedTuple):
+class RelativeSize(NamedTuple):
     """A size that may be relative to that of the input.
 
     Attributes:
@@ -102,7 +102,7 @@ class Extent(NamedTuple):
     share: float = 1.0
 
 
-def extent(text: str) -> Extent:
+def extent(text: str) -> RelativeSize:
     """Parse a size, x first, of which one length may follow from the others, or a percentage.
 
     >>> extent("640x480").lengths, extent("x480").lengths, extent("50%").share
@@ -115,12 +115,12 @@ def extent(text: str) -> Extent:
         except ValueError:
             share = 0.0
         if 0 < share < float("inf"):
-            return Extent((), share)
+            return RelativeSize((), share)
     elif re.fullmatch(r"\d*(x\d*){0,2}", text.lower(), re.ASCII):
         words = text.lower().split("x")
         lengths = tuple(int(word) if word else None for word in words)
         if any(lengths) and 0 not in lengths:
-            return Extent(lengths)
+            return RelativeSize(lengths)
     separated = re.fullmatch(r"([1-9]\d*)[,*:;/ ×]+([1-9]\d*)", text, re.ASCII)
     hint = f"did you mean {separated[1]}x{separated[2]}? " if separated else ""
     raise argparse.ArgumentTypeError(f"{hint}{expected}, got {text!r}")

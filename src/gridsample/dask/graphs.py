@@ -15,7 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from gridsample.chunked.overlaps import copy_chunks, ends_of
 from gridsample.chunked.regions import Array, Block, Region
-from gridsample.chunked.windows import Window
+from gridsample.chunked.windows import ImageWindow
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.shapes import Shape
 
@@ -62,16 +62,16 @@ class ChunkLayout:
         """Return the chunks that overlap a region, as a task has them."""
         return LoadedChunks(self, dict(zip(region.chunks(self.chunks), chunks, strict=True)))
 
-    def window(self, region: Region, leading: tuple[int, int], dtype: Any) -> Window:
+    def window(self, region: Region, leading: tuple[int, int], dtype: Any) -> ImageWindow:
         """Return a window with room for a region, for chunks with these N and C."""
         items, channels = leading
         last = self.channel_axis == -1
         shape = (items, *self.shape, channels) if last else (items, channels, *self.shape)
-        return Window(region, shape, dtype, self.channel_axis)
+        return ImageWindow(region, shape, dtype, self.channel_axis)
 
     def read(
         self, region: Region, chunks: Sequence[Array], leading: tuple[int, int], dtype: Any
-    ) -> Window:
+    ) -> ImageWindow:
         """Return a window with a region.
 
         Args:

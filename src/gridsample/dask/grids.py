@@ -31,9 +31,9 @@ from gridsample.dask.graphs import (
 )
 from gridsample.dask.sampling import (
     AS_IT_IS,
-    Call,
     Points,
     Preparation,
+    SamplingCall,
     dry_run,
     grid_keys,
     grid_points,
@@ -204,7 +204,7 @@ def at_grid(
     grid_layout = None if grid is None else ChunkLayout.of(grid, -1)
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
     pixel = (preparation.dtype or image.dtype).newbyteorder("=")
-    call = Call(
+    call = SamplingCall(
         sampling,
         layout,
         pixel,
@@ -332,7 +332,7 @@ def coordinate_bounds(
     image = (1, 1, *([max(n, 1) for n in out] if len(out) == rank else [1] * rank))
     sampling = sampling_of(image, out, coords=coords, antialias=antialias)
     no_image, layout = ChunkLayout(((),) * rank, 1), ChunkLayout.of(points, -1)
-    call = Call(sampling, no_image, points.dtype, points.dtype, grid=layout)
+    call = SamplingCall(sampling, no_image, points.dtype, points.dtype, grid=layout)
     assert call.grid is not None
     layout = call.grid
 
@@ -340,20 +340,20 @@ def coordinate_bounds(
         for index, block in blocks_of(layout.chunks):
             expanded = with_neighbours(sampling, block)
             keys = grid_keys(layout, points.name, expanded)
-            yield (*index, 0, 0), (block_bounds, common, Task(expanded), keys)
+            yield (*index, 0, 0), (block_bounds, common, BoundsTask(expanded), keys)
 
     single = tuple((1,) * len(sizes) for sizes in layout.chunks)
     return array_of_tasks("bounds", call, tasks, (*single, (2,), (rank,)), np.float64, [points])
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class BoundsTask:
     """The points whose bounds a task computes."""
 
     block: Block
 
 
-def block_bounds(call: Call, task: Task, chunks: Sequence[Array]) -> Array:
+def block_bounds(call: SamplingCall, task: BoundsTask, chunks: Sequence[Array]) -> Array:
     """Return the bounds of a block of a grid, (1, ..., 2, D); what a task runs."""
     bounds = bounds_of_grid(call.sampling, grid_points(call, task.block, chunks))
     return np.stack(bounds).reshape((1,) * len(task.block) + (2, -1))

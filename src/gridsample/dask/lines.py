@@ -47,7 +47,7 @@ Operation = Filter | Halving
 
 
 @dataclass(frozen=True)
-class Call:
+class LineCall:
     """What all tasks share: the operation, and the sizes of the chunks along its axis."""
 
     operation: Operation
@@ -69,11 +69,11 @@ def along_axis(image: Any, operation: Operation, out_chunks: Sequence[int]) -> A
             ]
             yield index, (compute, common, part, keys)
 
-    call = Call(operation, sizes)
+    call = LineCall(operation, sizes)
     return array_of_tasks("along-axis", call, tasks, chunks, operation.dtype, [image])
 
 
-def compute(call: Call, part: slice, chunks: Sequence[Array]) -> Array:
+def compute(call: LineCall, part: slice, chunks: Sequence[Array]) -> Array:
     """Compute a part of lines, given the chunks that its inputs overlap; what a task runs."""
     operation, ends = call.operation, ends_of(call.chunks)
     pieces, chunk, axis = operation.pieces(part.start, part.stop), iter(chunks), operation.axis

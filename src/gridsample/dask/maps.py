@@ -11,7 +11,14 @@ from gridsample.chunked.blocks import with_level
 from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of, sum_type
 from gridsample.dask.graphs import ChunkLayout, as_dask, chunks_for
 from gridsample.dask.lines import filtered, halved
-from gridsample.dask.sampling import AS_IT_IS, Call, Preparation, dry_run, map_bounds, sampled
+from gridsample.dask.sampling import (
+    AS_IT_IS,
+    Preparation,
+    SamplingCall,
+    dry_run,
+    map_bounds,
+    sampled,
+)
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode, Padding
@@ -118,7 +125,9 @@ def under_maps(
     layout = ChunkLayout.of(image, channel_axis)
     weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
     output = preparation.output
-    call = Call(sampling, layout, dtype, theta.dtype, theta, None, weight_layout, lines, output)
+    call = SamplingCall(
+        sampling, layout, dtype, theta.dtype, theta, None, weight_layout, lines, output
+    )
     dry_run(call, image, len(theta), weight_array)
     out_chunks = chunks_for(chunks, sampling.out, spatial, image.dtype)
     bounds = map_bounds(sampling, theta, out_chunks)

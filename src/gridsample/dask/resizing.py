@@ -65,7 +65,7 @@ def interpolate(
     resizing = plan_resizing(spatial, size, scale_factor, request)
     check_labels(resizing.methods[::-1], image.dtype, image.dtype.kind in "biu")
     out_chunks = chunks_for(chunks, resizing.size, image.chunks[2:], image.dtype)
-    call = Call(resizing, ChunkLayout.of(image))
+    call = ResizingCall(resizing, ChunkLayout.of(image))
     inputs = [
         [intervals_along(resizing, spatial, k, part) for part in parts_of(sizes)]
         for k, sizes in enumerate(out_chunks)
@@ -74,7 +74,7 @@ def interpolate(
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for index, block in blocks_of(out_chunks):
             pieces = [line[k] for line, k in zip(inputs, index, strict=True)]
-            task = Task(block, Region(tuple(pieces)))
+            task = ResizingTask(block, Region(tuple(pieces)))
             for n in range(len(image.chunks[0])):
                 for c in range(len(image.chunks[1])):
                     keys = call.layout.keys(image.name, task.region, n, c)
@@ -86,7 +86,7 @@ def interpolate(
 
 
 @dataclass(frozen=True)
-class Call:
+class ResizingCall:
     """What all tasks of a call share."""
 
     resizing: Resizing
@@ -94,7 +94,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ResizingTask:
     """What a task computes, and reads."""
 
     block: Block
@@ -112,7 +112,7 @@ def intervals_along(
     return ((window.inputs.start, window.inputs.stop),)
 
 
-def resize_chunk(call: Call, task: Task, chunks: Sequence[Array]) -> Array:
+def resize_chunk(call: ResizingCall, task: ResizingTask, chunks: Sequence[Array]) -> Array:
     """Compute one chunk of a result; what a task runs."""
     spatial = call.layout.shape
     windows = windows_of(call.resizing, spatial, task.block)

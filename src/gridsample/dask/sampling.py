@@ -40,7 +40,7 @@ from gridsample.chunked.splines import (
     region_around,
     with_last_halo,
 )
-from gridsample.chunked.windows import Window
+from gridsample.chunked.windows import ImageWindow
 from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, item_of, parts_of
 from gridsample.definitions.shapes import Shape, check_shapes
 from gridsample.ndimage.arrays import store
@@ -95,7 +95,7 @@ AS_IT_IS = Preparation()
 
 
 @dataclass(frozen=True)
-class Call:
+class SamplingCall:
     """What all tasks of a call share.
 
     Attributes:
@@ -127,7 +127,7 @@ class Call:
         """The dtype of coefficients."""
         return sum_type(self.dtype, self.coordinates == np.float64)
 
-    def of_channels(self, part: slice) -> Call:
+    def of_channels(self, part: slice) -> SamplingCall:
         """Return the call for some channels, which may have fill values of their own."""
         keywords = self.sampling.keywords
         if np.ndim(keywords.get("fill_value", 0)) == 0:
@@ -149,7 +149,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SamplingTask:
     """What a task computes, and reads.
 
     Attributes:
@@ -170,7 +170,11 @@ class Task:
 
 
 def compute(
-    call: Call, task: Task, image: Sequence[Array], grid: Sequence[Array], weights: Sequence[Array]
+    call: SamplingCall,
+    task: SamplingTask,
+    image: Sequence[Array],
+    grid: Sequence[Array],
+    weights: Sequence[Array],
 ) -> Any:
     """Compute one chunk of a result; what a task runs."""
     call = call.of_channels(task.channels)
@@ -197,14 +201,14 @@ def compute(
     return stored(call, sample_grid(sampling, window, points, task.block, **extra))
 
 
-def stored(call: Call, result: Any) -> Any:
+def stored(call: SamplingCall, result: Any) -> Any:
     """Return the result of a task in the dtype of the output."""
     if call.output is None or result.dtype == call.output:
         return result
     return store(result, np.empty(result.shape, call.output))
 
 
-def read(call: Call, task: Task, image: Sequence[Array]) -> Window:
+def read(call: SamplingCall, task: SamplingTask, image: Sequence[Array]) -> ImageWindow:
     """Return a window with the pixels of a task's region, or with their coefficients."""
     if not call.lines or not image:
         # A halved copy is of sums, and has the dtype in which it was computed.
@@ -234,7 +238,7 @@ def grid_keys(layout: ChunkLayout, name: str, expanded: Block) -> list[Any]:
     return keys or [(name, 0, *(0,) * len(expanded), 0)]
 
 
-def grid_points(call: Call, expanded: Block, chunks: Sequence[Array]) -> Array:
+def grid_points(call: SamplingCall, expanded: Block, chunks: Sequence[Array]) -> Array:
     """Return the coordinates of a block, given the chunks of the grid that it overlaps."""
     assert call.grid is not None
     region, leading = Region.of_box(expanded), (chunks[0].shape[0], chunks[0].shape[-1])
@@ -245,7 +249,7 @@ def grid_points(call: Call, expanded: Block, chunks: Sequence[Array]) -> Array:
     return points
 
 
-def evaluate_points(call: Call, expanded: Block) -> Array:
+def evaluate_points(call: SamplingCall, expanded: Block) -> Array:
     """Compute the coordinates of a block by the function of a call."""
     points = np.empty((1, *lengths_of(expanded), len(expanded)), call.coordinates)
     if 0 in lengths_of(expanded):
@@ -293,7 +297,7 @@ def listed(bounds: Bounds) -> str:
 
 def sampled(
     image: Any,
-    call: Call,
+    call: SamplingCall,
     chunks: Chunks,
     bounds: Callable[[Shape, Block, slice], Bounds],
     items: int,
@@ -340,7 +344,7 @@ def sampled(
                 stated_bounds = limits if stated else None
                 for c, channels in enumerate(channel_parts):
                     leading = part.stop - part.start, channels.stop - channels.start
-                    task = Task(block, region, leading, channels, item_part, stated_bounds)
+                    task = SamplingTask(block, region, leading, channels, item_part, stated_bounds)
                     pixels = keys(image, call.layout, call.reads(region), n, c)
                     weight_keys = []
                     if weights is not None and call.weights is not None:
@@ -416,7 +420,7 @@ def map_bounds(
     return bounds
 
 
-def dry_run(call: Call, image: Any, items: int, weights: Any = None) -> None:
+def dry_run(call: SamplingCall, image: Any, items: int, weights: Any = None) -> None:
     """Compute a point of an empty image, to raise the errors of a call before its graph is made.
 
     Args:
@@ -443,8 +447,8 @@ def dry_run(call: Call, image: Any, items: int, weights: Any = None) -> None:
     sample_grid(sampling, window, zeros, block, dtype=call.dtype, weights=shares)
 
 
-def empty_window(call: Call, array: Any, dtype: Any) -> Window:
+def empty_window(call: SamplingCall, array: Any, dtype: Any) -> ImageWindow:
     """Return a window of an array without any of its pixels."""
     channel_axis = -1 if call.sampling.options.channels_last() else 1
     region = Region(((),) * len(call.sampling.spatial))
-    return Window(region, array.shape, dtype, channel_axis)
+    return ImageWindow(region, array.shape, dtype, channel_axis)

@@ -99,7 +99,7 @@ def splat(
     value = np.zeros((1, 1, *single), chunked_values.dtype)
     point = np.zeros((1, *single, len(spatial)), dtype)
     dtype = splat_in_memory(value, point, pixel, mode, coords="pixel").dtype
-    call = Call(sampling, chunked_values.dtype, dtype, items)
+    call = SplattingCall(sampling, chunked_values.dtype, dtype, items)
     out_chunks = chunks_for(chunks, spatial, (), dtype)
     stated, inputs = isinstance(grid, da.Array), list[Input]()
     for index, block in blocks_of(points.chunks[1:-1]):
@@ -116,7 +116,7 @@ def splat(
                 for each in inputs
                 if overlaps(each.region, box) or (checked and not all(each.region))
             ]
-            task = Task(box, tuple([(each.block, each.bounds) for each in nearby]))
+            task = SplattingTask(box, tuple([(each.block, each.bounds) for each in nearby]))
             grids = [(points.name, 0, *each.chunk, 0) for each in nearby]
             for c, channels in enumerate(chunked_values.chunks[1]):
                 keys = [(chunked_values.name, 0, c, *each.chunk) for each in nearby]
@@ -151,7 +151,7 @@ def overlaps(region: Sequence[Sequence[tuple[int, int]]], box: Block) -> bool:
 
 
 @dataclass(frozen=True)
-class Call:
+class SplattingCall:
     """What all tasks of a call share.
 
     Attributes:
@@ -168,7 +168,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SplattingTask:
     """What a task computes, and reads.
 
     Attributes:
@@ -182,7 +182,11 @@ class Task:
 
 
 def add(
-    call: Call, task: Task, channels: int, values: Sequence[Array], grids: Sequence[Array]
+    call: SplattingCall,
+    task: SplattingTask,
+    channels: int,
+    values: Sequence[Array],
+    grids: Sequence[Array],
 ) -> Array:
     """Compute one chunk of a result; what a task runs."""
     options = call.sampling.options

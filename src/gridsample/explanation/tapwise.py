@@ -105,7 +105,7 @@ def explain(
     shape, grid = (1, 1, *sizes[::-1]), (1, *(1,) * rank, rank)
     resolved = checked(request, shape, grid)
     plan = plan_of(shape, dtype if votes else real, grid, real, resolved)
-    call = Call(
+    call = ExplainedCall(
         plan,
         _check_index(index, plan),
         _check_fill(fill_value, plan),
@@ -120,7 +120,7 @@ def explain(
     return replace(explanation, samples=tuple(explain_point(call, point) for point in points))
 
 
-class Call(NamedTuple):
+class ExplainedCall(NamedTuple):
     """The checked arguments of `explain`, except for the point.
 
     Attributes:
@@ -138,7 +138,7 @@ class Call(NamedTuple):
     pixels: Array | None
 
 
-def explain_point(call: Call, at: Sequence[float]) -> Explanation:
+def explain_point(call: ExplainedCall, at: Sequence[float]) -> Explanation:
     """Explain the sample at a coordinate."""
     plan = call.plan
     with np.errstate(all="ignore"):  # a distant coordinate may overflow, as in a kernel

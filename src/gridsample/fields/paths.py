@@ -137,7 +137,7 @@ def as_arrays(named: dict[str, Any]) -> tuple[Backend, dict[str, Array]]:
 # Paths --------------------------------------------------------------------------------------------
 
 
-class Field(NamedTuple):
+class PathField(NamedTuple):
     """A displacement field among the steps of a path.
 
     Attributes:
@@ -213,7 +213,7 @@ class Path:
         backend = self.backend
         points = self.first_points(block)
         for step in self.steps:
-            if isinstance(step, Field):
+            if isinstance(step, PathField):
                 points = displaced(backend, step, points, threads)
             elif callable(step):
                 grid = joined(backend, points, self.dtype)
@@ -240,7 +240,7 @@ class Path:
         """
         low, high = self.bounds_under(self.maps[0], *np.array([first, last], np.float64))
         for step in self.steps:
-            if isinstance(step, Field):
+            if isinstance(step, PathField):
                 lowest, highest = extremes(step, *self.bounds_under(step.voxels[0, :-1], low, high))
                 low, high = self.widened(low + lowest, high + highest)
             elif callable(step):
@@ -267,7 +267,7 @@ class Path:
         """Describe the path as JSON; a function differs from every other one."""
         described: list[Any] = [self.maps.tolist(), np.dtype(self.dtype).name]
         for step in self.steps:
-            if isinstance(step, Field):
+            if isinstance(step, PathField):
                 digest = hashlib.sha256(np.ascontiguousarray(step.vectors).tobytes()).hexdigest()
                 described.append([digest, step.voxels.tolist()])
             else:
@@ -319,7 +319,7 @@ def path_of(
         if isinstance(step, Displacement):
             vectors = vectors_of(backend, arrays[f"{name}.vectors"], rank, name)
             field_voxels = inverse(backend, voxels(f"{name}.affine"), f"{name}.affine")
-            steps.append(Field(vectors, field_voxels))
+            steps.append(PathField(vectors, field_voxels))
         else:
             steps.append(step if callable(step) else matrix(name))
     check_batches(backend, [*steps, source])
@@ -340,7 +340,7 @@ def batches(backend: Backend, steps: Sequence[Any]) -> set[int]:
     arrays: list[Array] = []
     for step in steps:
         if not callable(step):
-            arrays += [*step] if isinstance(step, Field) else [step]
+            arrays += [*step] if isinstance(step, PathField) else [step]
     return {backend.shape(array)[0] for array in arrays}
 
 
@@ -357,12 +357,16 @@ def merged_matrices(steps: Sequence[Any]) -> list[Any]:
     """Multiply matrices that follow each other."""
     merged: list[Any] = []
     for step in steps:
-        is_matrix = not isinstance(step, Field) and not callable(step)
-        if is_matrix and merged and not isinstance(merged[-1], Field) and not callable(merged[-1]):
+        if merged and is_matrix(step) and is_matrix(merged[-1]):
             merged[-1] = step @ merged[-1]
         else:
             merged.append(step)
     return merged
+
+
+def is_matrix(step: Any) -> bool:
+    """Whether a step is a matrix, neither a field nor a function."""
+    return not isinstance(step, PathField) and not callable(step)
 
 
 def matrix_of(backend: Backend, array: Array, rank: int, name: str) -> Array:
@@ -427,7 +431,7 @@ def mapped(backend: Backend, matrix: Array, points: Sequence[Array]) -> list[Arr
 
 
 def displaced(
-    backend: Backend, field: Field, points: Sequence[Array], threads: int | None
+    backend: Backend, field: PathField, points: Sequence[Array], threads: int | None
 ) -> list[Array]:
     """Move points of the world by a displacement field; beyond its voxels, it is 0."""
     positions = joined(backend, mapped(backend, field.voxels, points), field.vectors.dtype)
@@ -449,7 +453,7 @@ def call_transform(backend: Backend, function: Callable[[Array], Array], points:
     return backend.astype(backend.astype(result, points.dtype), backend.type("float64"))
 
 
-def extremes(field: Field, low: Array, high: Array) -> tuple[Array, Array]:
+def extremes(field: PathField, low: Array, high: Array) -> tuple[Array, Array]:
     """Return the least and the greatest vectors of a field between voxels, 0 among them."""
     vectors = field.vectors[0]
     rank = len(vectors)

@@ -175,7 +175,7 @@ def transform_diagonal(
     return as_channel(sampled, image, output, is_new)
 
 
-class Step(NamedTuple):
+class AxisSampling(NamedTuple):
     """What sampling does along one axis.
 
     Attributes:
@@ -196,7 +196,7 @@ class Step(NamedTuple):
         return sample_axis(source, self.axis, self.positions, out, **spline.options)
 
 
-def step_along(axis: int, place: Any, image: Any, spline: Spline) -> Step | None:
+def step_along(axis: int, place: Any, image: Any, spline: Spline) -> AxisSampling | None:
     """Return the step along an axis; None if every pixel is copied."""
     n, x, backend = image.shape[axis], as_real(place, image), backend_of(image=image)
     if are_own_positions(place, n) and (spline.filters or spline.order < 2):
@@ -208,7 +208,9 @@ def step_along(axis: int, place: Any, image: Any, spline: Spline) -> Step | None
             part = span_inside(inside)
             x, inside = x[part], inside[part]
         is_outside = ~inside
-    return Step(axis, spline.sampled_positions(backend.xp, x, n + 2 * spline.pad), part, is_outside)
+    return AxisSampling(
+        axis, spline.sampled_positions(backend.xp, x, n + 2 * spline.pad), part, is_outside
+    )
 
 
 def sample_separably(image: Any, positions: Sequence[Any], spline: Spline, output: Any) -> Any:
@@ -236,7 +238,7 @@ def sample_separably(image: Any, positions: Sequence[Any], spline: Spline, outpu
     return store(values, output)
 
 
-def sample_host(image: Any, steps: Sequence[Step], spline: Spline, output: Any) -> Any:
+def sample_host(image: Any, steps: Sequence[AxisSampling], spline: Spline, output: Any) -> Any:
     """Sample along some axes; what is between two of them is the only array as large as these.
 
     Pixels are read one by one along the last axis, so it takes its turn while the array is small.
@@ -263,7 +265,9 @@ def sample_host(image: Any, steps: Sequence[Step], spline: Spline, output: Any) 
     return output
 
 
-def copy_pixels(image: Any, steps: Sequence[Step], spline: Spline, out: Any) -> list[Step]:
+def copy_pixels(
+    image: Any, steps: Sequence[AxisSampling], spline: Spline, out: Any
+) -> list[AxisSampling]:
     """Copy pixels along some axes, which is what sampling with order 0 does, into ``out``.
 
     Returns:
@@ -319,7 +323,7 @@ def take_pixels(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
         store(values, out[band])
 
 
-def pixels_of(step: Step, n: int, outputs: int, spline: Spline) -> Any:
+def pixels_of(step: AxisSampling, n: int, outputs: int, spline: Spline) -> Any:
     """Return the pixel of n that each output copies; -1 if none, under "grid-constant".
 
     Outputs whose positions are outside copy some pixel.
@@ -329,7 +333,7 @@ def pixels_of(step: Step, n: int, outputs: int, spline: Spline) -> Any:
     return np.pad(samples.astype(np.intp), (step.span.start, outputs - step.span.stop), "edge")
 
 
-def sample_bands(values: Any, step: Step, spline: Spline, out: Any) -> Any:
+def sample_bands(values: Any, step: AxisSampling, spline: Spline, out: Any) -> Any:
     """Sample along one axis, in bands of another, so that copies stay small.
 
     The result is stored in ``out``, or a new array if that is None.
@@ -352,7 +356,7 @@ def values_type(image: Any, spline: Spline) -> Any:
     return in_working_type(pixel, spline, False).dtype.newbyteorder("=")
 
 
-def fill_outside(target: Any, steps: Sequence[Step], number: Any) -> None:
+def fill_outside(target: Any, steps: Sequence[AxisSampling], number: Any) -> None:
     """Write a number to all places whose positions are outside."""
     for step in steps:
         outside = np.ones(target.shape[step.axis], bool)

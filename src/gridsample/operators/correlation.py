@@ -236,7 +236,7 @@ def listed(backend: Backend, levels: Sequence[Array]) -> Array:
 # The composition ----------------------------------------------------------------------------------
 
 
-class Level(NamedTuple):
+class CorrelationLevel(NamedTuple):
     """The correlation of all queries with a level, and where it is sampled.
 
     Attributes:
@@ -259,7 +259,7 @@ REQUEST = Request("bilinear", "zeros", coords="pixel")
 
 def each_level(
     backend: Backend, arrays: Sequence[Array], options: LookupOptions
-) -> Iterator[Level]:
+) -> Iterator[CorrelationLevel]:
     """Yield each level."""
     source, images, positions = arrays
     xp, rank, begin = backend.xp, options.rank, 0
@@ -276,7 +276,7 @@ def each_level(
             along = [side if other == axis else 1 for other in range(rank)]
             columns.append(xp.broadcast_to(centre + xp.reshape(offsets, (1, *along)), window))
         correlation = xp.reshape(correlation, (count, 1, *size))
-        yield Level(pixels, image, correlation, xp.stack(columns, -1), shrink)
+        yield CorrelationLevel(pixels, image, correlation, xp.stack(columns, -1), shrink)
         begin = pixels.stop
 
 

@@ -230,7 +230,7 @@ def check_levels(sizes: Mapping[str, Any], axes: Mapping[str, int]) -> tuple[int
 # The composition ----------------------------------------------------------------------------------
 
 
-class Level(NamedTuple):
+class LevelSamples(NamedTuple):
     """One level as an image and a grid of `grid_sample`, whose items are those of all heads.
 
     Attributes:
@@ -255,7 +255,9 @@ def wide(backend: Backend, arrays: Sequence[Array]) -> list[Array]:
     return [backend.astype(array, real) for array in arrays]
 
 
-def levels_of(backend: Backend, arrays: Sequence[Array], options: SumOptions) -> Iterator[Level]:
+def levels_of(
+    backend: Backend, arrays: Sequence[Array], options: SumOptions
+) -> Iterator[LevelSamples]:
     """Yield each level."""
     images, points, weights = arrays
     (items, _, heads, channels), queries, each = images.shape, points.shape[1], points.shape[4]
@@ -266,7 +268,7 @@ def levels_of(backend: Backend, arrays: Sequence[Array], options: SumOptions) ->
         places = points[:, :, :, level]
         grid = shaped(backend, places, (0, 2, 1, 3, 4), (count, queries, each, rank))
         shares = shaped(backend, weights[:, :, :, level], (0, 2, 1, 3), (count, 1, queries, each))
-        yield Level(image, grid * 2 - 1 if options.coords == "unit" else grid, shares)
+        yield LevelSamples(image, grid * 2 - 1 if options.coords == "unit" else grid, shares)
         begin = end
 
 

@@ -31,7 +31,7 @@ from gridsample.ops.arrays import (
     sum_type,
 )
 from gridsample.ops.missing import (
-    Rule,
+    CountingRule,
     as_image_type,
     check_entries,
     check_rule,
@@ -43,8 +43,8 @@ from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at
 from gridsample.ops.quotients import (
     EVEN,
     KNOWN,
+    PointSampling,
     Quotient,
-    Sampling,
     mean_gradients,
     repeat_weight,
     terms_of,
@@ -71,7 +71,7 @@ class CheckedCall(NamedTuple):
     image: Array
     weights: Array | None
     requested: Request
-    rule: Rule
+    rule: CountingRule
     options: Options
     ignore: bool
     fill: Sequence[Any]
@@ -91,13 +91,13 @@ class CheckedCall(NamedTuple):
         return not self.ignore and self.weights is None and self.rule.missing is None
 
 
-def is_default(request: Request, rule: Rule) -> bool:
+def is_default(request: Request, rule: CountingRule) -> bool:
     """Whether a request is for plain sampling without a fill value."""
     return rule.missing is None and type(request.fill_value) is int and not request.fill_value
 
 
 def check_call(
-    points: SamplePoints, image: Array, weights: Array | None, request: Request, rule: Rule
+    points: SamplePoints, image: Array, weights: Array | None, request: Request, rule: CountingRule
 ) -> CheckedCall:
     """Check the options of a call of sampling with a rule.
 
@@ -156,7 +156,7 @@ def quotient_of(call: CheckedCall) -> Quotient | None:
     dtype = exact_type(backend, call.image, points.array)
     parts = masked_planes(backend, call.pixels(), weights, call.ignore, dtype)
     terms = terms_of(points, parts, call.requested, rule, call.fill, call.last())
-    return Quotient(backend, parts, Sampling(points, terms), rule, call.missing_value)
+    return Quotient(backend, parts, PointSampling(points, terms), rule, call.missing_value)
 
 
 def unweighted_options(call: CheckedCall) -> Options:
@@ -167,7 +167,7 @@ def unweighted_options(call: CheckedCall) -> Options:
 
 
 def sample(
-    points: SamplePoints, image: Array, weights: Array | None, request: Request, rule: Rule
+    points: SamplePoints, image: Array, weights: Array | None, request: Request, rule: CountingRule
 ) -> tuple[Array, Array | None, Options]:
     """Sample an image with a rule; the arguments are those of `check_call`.
 
@@ -311,7 +311,7 @@ def sample_vjp(
     image: Array,
     weights: Array | None,
     request: Request,
-    rule: Rule,
+    rule: CountingRule,
     needed: Needed,
 ) -> Gradients:
     """Compute the vector-Jacobian product of `sample` with an upstream gradient.

@@ -35,7 +35,7 @@ RULES = ("propagate", "ignore")
 # The options --------------------------------------------------------------------------------------
 
 
-class Rule(NamedTuple):
+class CountingRule(NamedTuple):
     """Which pixels count, and how much.
 
     Attributes:
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
 
 def as_rule(
     request: Request | ResizeRequest, weights: Any, padding_mode: Any = "zeros"
-) -> Rule | None:
+) -> CountingRule | None:
     """Return the rule of a request; None if every pixel counts as it is and no weight is returned.
 
     Raises:
@@ -85,7 +85,7 @@ def as_rule(
         require_boundary(request.extrapolate == CONTINUE, "a mean over pixels that count")
     outside = padding_mode if has_missing(padding_mode) else None
     weighted = check_flag(request.return_weight, "return_weight")
-    rule = Rule(missing == "ignore", weights, float(min_weight), weighted, outside)
+    rule = CountingRule(missing == "ignore", weights, float(min_weight), weighted, outside)
     if rule.min_weight and not rule.counts():
         raise ValueError(
             f"min_weight {min_weight!r} has no effect here; accepted with missing='ignore', "

@@ -3,11 +3,11 @@
     out = sum(w m v) / sum(w m)
 
 Both sums are the same linear operator applied to two images, m v and m (`gridsample.ops.missing`):
-`Sampling` here, and resizing in `gridsample.ops.resized_means`.  The images are stacked as channels
-of one image, so that they take one sweep over the taps.  A tap that the boundary drops is a known
-number, with m = 1, or counts for nothing under the boundary "missing".  Everything here is plain
-array work on the sums; where an array library differentiates those, its derivatives of any order
-follow.
+`PointSampling` here, and resizing in `gridsample.ops.resized_means`.  The images are stacked as
+channels of one image, so that they take one sweep over the taps.  A tap that the boundary drops is
+a known number, with m = 1, or counts for nothing under the boundary "missing".  Everything here is
+plain array work on the sums; where an array library differentiates those, its derivatives of any
+order follow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gridsample.definitions.options import Options
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import Array, back
-from gridsample.ops.missing import Planes, Rule, stacked
+from gridsample.ops.missing import CountingRule, Planes, stacked
 from gridsample.ops.points import SamplePoints
 
 # The even boundary that folds like an odd one, of each that has one.
@@ -75,7 +75,7 @@ def terms_of(
     points: SamplePoints,
     parts: Planes,
     request: Request,
-    rule: Rule,
+    rule: CountingRule,
     fill: Sequence[Any],
     last: bool,
 ) -> Terms:
@@ -146,7 +146,7 @@ def terms_of(
 # The operators ------------------------------------------------------------------------------------
 
 
-class Operator(Protocol):
+class LinearOperator(Protocol):
     """A linear operator, which is applied to both images."""
 
     def sums(self, parts: Planes) -> tuple[Array, Array]:
@@ -158,7 +158,7 @@ class Operator(Protocol):
         ...
 
 
-class Sampling(NamedTuple):
+class PointSampling(NamedTuple):
     """Sampling at points; the samples of some images are both sums."""
 
     points: SamplePoints
@@ -282,8 +282,8 @@ class Quotient(NamedTuple):
 
     backend: Backend
     parts: Planes
-    operator: Operator
-    rule: Rule
+    operator: LinearOperator
+    rule: CountingRule
     fill: Sequence[Any] = ()
 
     def counts_all(self) -> bool:
@@ -301,7 +301,7 @@ def divided(
     backend: Backend,
     numerator: Array,
     denominator: Array,
-    rule: Rule,
+    rule: CountingRule,
     fill: Sequence[Any],
     any_missing: Any,
 ) -> Mean:

@@ -16,8 +16,8 @@ from gridsample.definitions.request import changed
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import Array, as_type_of, exact_type, is_differentiable, planes, sum_type
 from gridsample.ops.missing import (
+    CountingRule,
     Planes,
-    Rule,
     as_image_type,
     check_entries,
     check_rule,
@@ -52,7 +52,7 @@ class Resized(NamedTuple):
 
 
 def quotient_of(
-    backend: Backend, image: Array, weights: Array | None, resizing: Resizing, rule: Rule
+    backend: Backend, image: Array, weights: Array | None, resizing: Resizing, rule: CountingRule
 ) -> Quotient | None:
     """Check a call, and lay out its image; None if resizing is plain.
 
@@ -92,7 +92,7 @@ def quotient_of(
 
 
 def resize(
-    backend: Backend, image: Array, weights: Array | None, resizing: Resizing, rule: Rule
+    backend: Backend, image: Array, weights: Array | None, resizing: Resizing, rule: CountingRule
 ) -> tuple[Array, Array | None]:
     """Resize an image with a rule; the arguments are those of `quotient_of`.
 
@@ -122,7 +122,7 @@ def resize_vjp(
     image: Array,
     weights: Array | None,
     resizing: Resizing,
-    rule: Rule,
+    rule: CountingRule,
     needed: Needed,
 ) -> Gradients:
     """Compute the vector-Jacobian product of `resize` with an upstream gradient (N, C, *size).

@@ -32,7 +32,7 @@ from gridsample.ops.arrays import (
     planes,
     sum_type,
 )
-from gridsample.ops.missing import Rule, as_rule
+from gridsample.ops.missing import CountingRule, as_rule
 from gridsample.ops.misuse import check_use
 from gridsample.ops.points import SamplePoints, gradients_at, points_of
 
@@ -351,7 +351,7 @@ def sample(
     backend: Backend,
     arrays: Mapping[str, Any],
     request: Request,
-    rule: Rule | None,
+    rule: CountingRule | None,
     *,
     size: Shape | None = None,
     masked: bool = False,
@@ -454,7 +454,7 @@ def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
 def sample_vjp(
     arrays: Mapping[str, Any],
     request: Request,
-    rule: Rule | None,
+    rule: CountingRule | None,
     flags: Mapping[str, Any],
     size: Shape | None = None,
 ) -> tuple[Any, ...]:

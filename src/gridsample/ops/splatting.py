@@ -30,7 +30,7 @@ from gridsample.ops.arrays import (
     sum_type,
 )
 from gridsample.ops.missing import (
-    Rule,
+    CountingRule,
     as_rule,
     check_entries,
     check_weights,
@@ -191,7 +191,7 @@ def scatter_values(
     size: Sequence[int],
     request: Request,
     normalize: bool,
-    rule: Rule | None,
+    rule: CountingRule | None,
 ) -> Any:
     """Compute the result of `splat`."""
     refuse_labels(request.mode, "labels cannot be added to pixels" + OTHERS)

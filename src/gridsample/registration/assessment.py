@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from gridsample.registration.losses import WINDOW, centred, channel_sums
-from gridsample.registration.models import Field, Matrix
-from gridsample.registration.pyramid import Level
+from gridsample.registration.models import FieldModel, Matrix
+from gridsample.registration.pyramid import PyramidLevel
 from gridsample.registration.sums import broadcast, total
 from gridsample.registration.verdict import Verdict
 
@@ -36,7 +36,7 @@ _SHORTEST, _LONGEST = 40, 200
 
 
 def assess(
-    model: Matrix | Field, levels: Sequence[Level], converged: bool, last_step: float
+    model: Matrix | FieldModel, levels: Sequence[PyramidLevel], converged: bool, last_step: float
 ) -> Verdict:
     """Judge a model at the levels of the pyramid.
 
@@ -71,13 +71,13 @@ def assess(
     return Verdict(False, reason, relation, overlap, converged)
 
 
-def measured_levels(levels: Sequence[Level]) -> list[Level]:
+def measured_levels(levels: Sequence[PyramidLevel]) -> list[PyramidLevel]:
     """The levels at which the relation is measured; coarse ones see through noise."""
     measured = [level for level in levels if _SHORTEST <= max(level.axes.size) <= _LONGEST]
     return measured or [levels[-1]]
 
 
-def relation_at(model: Matrix | Field, level: Level) -> float:
+def relation_at(model: Matrix | FieldModel, level: PyramidLevel) -> float:
     """Measure the relation of both images at one level, beyond chance."""
     warped, weight = level.sample(model.at(level).positions(level))
     return relation(warped, level.fixed, weight, level.weight)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from gridsample.registration.assessment import assess
 from gridsample.registration.losses import Loss
-from gridsample.registration.models import FIELDS, Field, Matrix, generators
+from gridsample.registration.models import FIELDS, FieldModel, Matrix, generators
 from gridsample.registration.optimisation import AnyModel, Descent, minimize, overlaps
 from gridsample.registration.penalties import Penalty
-from gridsample.registration.pyramid import Level, Pair, pixels_of_levels
+from gridsample.registration.pyramid import Pair, PyramidLevel, pixels_of_levels
 from gridsample.registration.result import Stage
 from gridsample.registration.search import start
 from gridsample.registration.verdict import Verdict
@@ -64,7 +64,7 @@ class Alignment:
         verdict: whether the images agree.
     """
 
-    model: Matrix | Field
+    model: Matrix | FieldModel
     start: Tensor
     stages: tuple[Stage, ...]
     verdict: Verdict
@@ -73,7 +73,7 @@ class Alignment:
 class Progress:
     """The progress of a registration; the cost of a level is its number of pixels."""
 
-    def __init__(self, levels: list[Level], report: Report) -> None:
+    def __init__(self, levels: list[PyramidLevel], report: Report) -> None:
         self.costs = [float(math.prod(level.axes.size)) for level in levels]
         self.done, self.share, self.report = 0, 0.0, report
 
@@ -117,7 +117,7 @@ def align(
         matrix, models = start(pair, group, settings.loss), _MODELS_OF.get(group, (group,))
     if coarse:
         matrix = optimization.matrices(matrix, models, coarse).model.matrix
-    descent: Descent[Matrix] | Descent[Field]
+    descent: Descent[Matrix] | Descent[FieldModel]
     if is_field:
         descent = optimization.fields(matrix, pair, levels)
     else:
@@ -140,7 +140,7 @@ class CoarseToFine:
         self.settings, self.item, self.progress = settings, item, progress
         self.stages = list[Stage]()
 
-    def descend(self, model: AnyModel, name: str, level: Level) -> Descent[AnyModel]:
+    def descend(self, model: AnyModel, name: str, level: PyramidLevel) -> Descent[AnyModel]:
         """Optimize a model at a level."""
         settings = self.settings
         descent = minimize(
@@ -155,7 +155,7 @@ class CoarseToFine:
         return descent
 
     def matrices(
-        self, matrix: Tensor, models: tuple[str, ...], levels: list[Level]
+        self, matrix: Tensor, models: tuple[str, ...], levels: list[PyramidLevel]
     ) -> Descent[Matrix]:
         """Find a matrix: at the coarsest level with each of the models, then with the last."""
         for level in levels:
@@ -167,7 +167,7 @@ class CoarseToFine:
             self.progress.next()
         return descent
 
-    def fields(self, matrix: Tensor, pair: Pair, levels: list[Level]) -> Descent[Field]:
+    def fields(self, matrix: Tensor, pair: Pair, levels: list[PyramidLevel]) -> Descent[FieldModel]:
         """Find a field after a matrix."""
         shape = (1, *levels[0].axes.size, len(pair.size))
         zeros = torch.zeros(shape, dtype=pair.fixed.dtype, device=pair.fixed.device)
@@ -176,7 +176,7 @@ class CoarseToFine:
         if penalty.name == "bending":  # second derivatives are per unit of the frame
             penalty = replace(penalty, weight=penalty.weight / unit**2)
         steps = self.settings.steps if self.settings.model == "velocity" else None
-        model = Field(matrix, zeros, unit, penalty, self.settings.smoothing, steps)
+        model = FieldModel(matrix, zeros, unit, penalty, self.settings.smoothing, steps)
         for level in levels:
             descent = self.descend(model.at(level), self.settings.model, level)
             model = descent.model

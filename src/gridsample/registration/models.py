@@ -21,7 +21,7 @@ from gridsample.fields.displacements import exp
 from gridsample.ops.derivatives import grid_gradient
 from gridsample.ops.resizing import interpolate
 from gridsample.registration.penalties import Penalty, conjugate_gradients, smoothed
-from gridsample.registration.pyramid import Level
+from gridsample.registration.pyramid import PyramidLevel
 from gridsample.registration.sums import total
 
 MATRICES = ("translation", "rigid", "similarity", "affine", "homography")
@@ -35,15 +35,17 @@ _RIDGE = 1e-6
 class Model(Protocol):
     """A transform from the fixed to the moving image, with its parameters."""
 
-    def positions(self, level: Level) -> Tensor:
+    def positions(self, level: PyramidLevel) -> Tensor:
         """(1, *spatial, D): the pixels of the moving image at which the fixed ones are shown."""
         ...
 
-    def penalty(self, level: Level) -> Tensor | float:
+    def penalty(self, level: PyramidLevel) -> Tensor | float:
         """The regularization, which is added to the loss."""
         ...
 
-    def step(self, level: Level, positions: Tensor, gradient: Tensor, curvature: Tensor) -> Tensor:
+    def step(
+        self, level: PyramidLevel, positions: Tensor, gradient: Tensor, curvature: Tensor
+    ) -> Tensor:
         """The Gauss-Newton step for the derivatives of the loss along the warped image."""
         ...
 
@@ -94,19 +96,21 @@ class Matrix:
     matrix: Tensor
     generators: Tensor
 
-    def positions(self, level: Level) -> Tensor:
+    def positions(self, level: PyramidLevel) -> Tensor:
         """See `Model`."""
         return mapped(self.matrix, level, level.axes.lines(level.fixed))
 
-    def at(self, level: Level) -> Self:
+    def at(self, level: PyramidLevel) -> Self:
         """The model for another level: a matrix of the frame fits all of them."""
         return self
 
-    def penalty(self, level: Level) -> float:
+    def penalty(self, level: PyramidLevel) -> float:
         """See `Model`."""
         return 0.0
 
-    def step(self, level: Level, positions: Tensor, gradient: Tensor, curvature: Tensor) -> Tensor:
+    def step(
+        self, level: PyramidLevel, positions: Tensor, gradient: Tensor, curvature: Tensor
+    ) -> Tensor:
         """See `Model`.
 
         A parameter moves the homogeneous target by matrix @ generator @ (x, y, 1), so that the
@@ -134,7 +138,7 @@ class Matrix:
             return torch.full((len(right),), math.nan, dtype=torch.float64)
         return torch.from_numpy(np.linalg.lstsq(left, -right, rcond=None)[0])
 
-    def homogeneous_slopes(self, level: Level, positions: Tensor) -> list[Tensor]:
+    def homogeneous_slopes(self, level: PyramidLevel, positions: Tensor) -> list[Tensor]:
         """(C, *spatial): the derivatives along the entries of the homogeneous target in the frame.
 
         The last entry of an affine map's target is always 1, and is left out.
@@ -192,7 +196,7 @@ def row_of(row: Sequence[float], components: Sequence[Tensor]) -> Tensor:
     return result
 
 
-def mapped(matrix: Tensor, level: Level, components: Sequence[Tensor]) -> Tensor:
+def mapped(matrix: Tensor, level: PyramidLevel, components: Sequence[Tensor]) -> Tensor:
     """(1, *spatial, D): apply a matrix of the frame, in the moving image's pixels of this level.
 
     Points at or behind the horizon of a homography come out far away.
@@ -212,7 +216,7 @@ def mapped(matrix: Tensor, level: Level, components: Sequence[Tensor]) -> Tensor
     return torch.stack(targets).movedim(0, -1)[None]
 
 
-def image_slopes(level: Level, positions: Tensor) -> Tensor:
+def image_slopes(level: PyramidLevel, positions: Tensor) -> Tensor:
     """(C, *spatial, D): the derivatives of the warped image along the positions."""
     slopes: Tensor = grid_gradient(level.moving, positions, level.mode, "border", coords="pixel")[0]
     return slopes
@@ -222,7 +226,7 @@ def image_slopes(level: Level, positions: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Field:
+class FieldModel:
     """A displacement field after a matrix: x -> matrix @ (x + u(x)).
 
     Attributes:
@@ -243,11 +247,11 @@ class Field:
     smoothing: float = 0.0
     steps: int | None = None
 
-    def spacings(self, level: Level) -> Tensor:
+    def spacings(self, level: PyramidLevel) -> Tensor:
         """The spacings of the level's pixels, in the unit of the field."""
         return self.field.new_tensor(level.axes.spacings) / self.unit
 
-    def displacements(self, level: Level, field: Tensor) -> Tensor:
+    def displacements(self, level: PyramidLevel, field: Tensor) -> Tensor:
         """The displacements of a field of parameters."""
         if self.steps is None:
             return field
@@ -255,18 +259,20 @@ class Field:
         displacements: Tensor = exp(field / spacings, self.steps) * spacings
         return displacements
 
-    def positions(self, level: Level) -> Tensor:
+    def positions(self, level: PyramidLevel) -> Tensor:
         """See `Model`."""
         shift = self.displacements(level, self.field)[0] * self.unit
         lines = level.axes.lines(level.fixed)
         components = [line + part for line, part in zip(lines, shift.unbind(-1), strict=True)]
         return mapped(self.matrix, level, components)
 
-    def penalty(self, level: Level) -> Tensor:
+    def penalty(self, level: PyramidLevel) -> Tensor:
         """See `Model`."""
         return self.penalty_of.energy(self.field, self.spacings(level))
 
-    def step(self, level: Level, positions: Tensor, gradient: Tensor, curvature: Tensor) -> Tensor:
+    def step(
+        self, level: PyramidLevel, positions: Tensor, gradient: Tensor, curvature: Tensor
+    ) -> Tensor:
         """See `Model`; the equations of all pixels are solved by conjugate gradients."""
         rank = positions.shape[-1]
         to_pixels = torch.linalg.inv(level.moving_axes.matrix())[:-1, :-1]
@@ -295,7 +301,7 @@ class Field:
         step = conjugate_gradients(product, -force, spectrum)
         return smoothed(step, self.smoothing / spacings) if self.smoothing else step
 
-    def pulled_back(self, level: Level, force: Tensor) -> Tensor:
+    def pulled_back(self, level: PyramidLevel, force: Tensor) -> Tensor:
         """The gradient of the velocity, for that of the displacements."""
         with torch.enable_grad():
             leaf = self.field.detach().requires_grad_()
@@ -306,7 +312,7 @@ class Field:
         """See `Model`."""
         return replace(self, field=self.field + step * length)
 
-    def at(self, level: Level) -> Field:
+    def at(self, level: PyramidLevel) -> FieldModel:
         """The model with its field resized to another level."""
         size = level.axes.size
         if tuple(self.field.shape[1:-1]) == size:

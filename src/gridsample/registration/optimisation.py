@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gridsample.registration.losses import Loss
 from gridsample.registration.models import Model
-from gridsample.registration.pyramid import Level
+from gridsample.registration.pyramid import PyramidLevel
 from gridsample.registration.sums import total
 
 _LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
@@ -37,12 +37,12 @@ class State(Generic[AnyModel]):
     loss: float
 
 
-def overlaps(weight: Tensor, level: Level) -> bool:
+def overlaps(weight: Tensor, level: PyramidLevel) -> bool:
     """Whether enough of the fixed image is on the moving image to compare them."""
     return float(total(weight)) > _MIN_OVERLAP * float(total(level.weight))
 
 
-def evaluate(model: AnyModel, loss: Loss, level: Level) -> State[AnyModel]:
+def evaluate(model: AnyModel, loss: Loss, level: PyramidLevel) -> State[AnyModel]:
     """Compute the loss of a model; it is infinite where the images hardly overlap."""
     positions = model.positions(level)
     warped, weight = level.sample(positions)
@@ -88,7 +88,7 @@ class Descent(Generic[AnyModel]):
 def minimize(
     model: AnyModel,
     loss: Loss,
-    level: Level,
+    level: PyramidLevel,
     iterations: int,
     tolerance: float,
     report: Callable[[float], None] = lambda share: None,
@@ -130,7 +130,7 @@ def minimize(
 
 
 def line_search(
-    state: State[AnyModel], step: Tensor, loss: Loss, level: Level, tolerance: float
+    state: State[AnyModel], step: Tensor, loss: Loss, level: PyramidLevel, tolerance: float
 ) -> tuple[float, State[AnyModel]] | None:
     """Find the first length of a step that decreases the loss; None if none does.
 

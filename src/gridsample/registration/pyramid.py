@@ -26,7 +26,7 @@ _INSIDE = 0.01
 
 
 @dataclass(frozen=True)
-class Axes:
+class LevelGrid:
     """The grid of an image at a level of the pyramid, in the frame.
 
     Attributes:
@@ -51,7 +51,7 @@ class Axes:
 
 
 @functools.lru_cache(maxsize=32)
-def _lines(axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+def _lines(axes: LevelGrid, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
     sizes = zip(axes.size[::-1], axes.spacings, axes.origin, strict=True)
     return [
         (torch.arange(n, dtype=dtype, device=device) * spacing + start).reshape(-1, *(1,) * axis)
@@ -61,15 +61,15 @@ def _lines(axes: Axes, dtype: torch.dtype, device: torch.device) -> list[Tensor]
 
 def axes_of(
     full: Sequence[int], spacing: Sequence[float], unit: float, size: Sequence[int]
-) -> Axes:
+) -> LevelGrid:
     """Describe a level with the shape ``size`` of an image with the shape ``full``."""
     spacings = [s * n / m / unit for n, s, m in zip(full, spacing, size, strict=True)][::-1]
     origin = [-s * (m - 1) / 2 for s, m in zip(spacings, size[::-1], strict=True)]
-    return Axes(tuple(size), tuple(spacings), tuple(origin))
+    return LevelGrid(tuple(size), tuple(spacings), tuple(origin))
 
 
 @dataclass(frozen=True)
-class Level:
+class PyramidLevel:
     """Both images at one resolution.
 
     Attributes:
@@ -87,8 +87,8 @@ class Level:
     weight: Tensor
     moving: Tensor
     known: Tensor | None
-    axes: Axes
-    moving_axes: Axes
+    axes: LevelGrid
+    moving_axes: LevelGrid
     mode: Mode
 
     def sample(self, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,20 +141,20 @@ class Pair:
         """The unit of the frame: half of the fixed image's longest side."""
         return max(n * s for n, s in zip(self.size, self.spacing, strict=True)) / 2
 
-    def axes(self, size: Sequence[int] | None = None) -> Axes:
+    def axes(self, size: Sequence[int] | None = None) -> LevelGrid:
         """The grid of the fixed image at a level; by default, of all its pixels."""
         return axes_of(self.size, self.spacing, self.unit, size or self.size)
 
-    def moving_axes(self, size: Sequence[int] | None = None) -> Axes:
+    def moving_axes(self, size: Sequence[int] | None = None) -> LevelGrid:
         """The grid of the moving image at a level; by default, of all its pixels."""
         return axes_of(self.moving_size, self.moving_spacing, self.unit, size or self.moving_size)
 
-    def level(self, pixel: float) -> Level:
+    def level(self, pixel: float) -> PyramidLevel:
         """Both images with pixels about ``pixel`` times the smallest spacing of the fixed one."""
         target = pixel * min(self.spacing)
         fixed, weight = reduced(self.fixed, self.fixed_known, self.spacing, target)
         moving, known = reduced(self.moving, self.moving_known, self.moving_spacing, target)
-        return Level(
+        return PyramidLevel(
             fixed,
             weight,
             moving[None],

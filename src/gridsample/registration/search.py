@@ -24,7 +24,7 @@ from gridsample.registration.assessment import relation
 from gridsample.registration.losses import Loss
 from gridsample.registration.models import Matrix, generators
 from gridsample.registration.optimisation import minimize
-from gridsample.registration.pyramid import Level, Pair
+from gridsample.registration.pyramid import Pair, PyramidLevel
 from gridsample.registration.sums import total
 
 _SIDES = {2: (48, 96, 192), 3: (20, 40)}
@@ -91,7 +91,7 @@ def start(pair: Pair, model: str, loss: Loss) -> Tensor:
 
 
 def tournament(
-    starts: Iterable[Tensor], group: Tensor, loss: Loss, levels: Sequence[Level]
+    starts: Iterable[Tensor], group: Tensor, loss: Loss, levels: Sequence[PyramidLevel]
 ) -> list[Candidate]:
     """Refine candidates from one level to the next, fewer at each, until one is trusted.
 
@@ -120,7 +120,7 @@ def better_of(left: Candidate, right: Candidate) -> Candidate:
     return min(left, right, key=lambda candidate: candidate.loss)
 
 
-def without_duplicates(pool: Sequence[Candidate], level: Level) -> list[Candidate]:
+def without_duplicates(pool: Sequence[Candidate], level: PyramidLevel) -> list[Candidate]:
     """Leave out candidates that move all corners to nearly the same points as a better one."""
     rank = len(level.axes.size)
     corners = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=rank)), dtype=torch.float64)
@@ -135,7 +135,7 @@ def without_duplicates(pool: Sequence[Candidate], level: Level) -> list[Candidat
     return kept
 
 
-def refined(matrix: Tensor, group: Tensor, loss: Loss, level: Level) -> Candidate:
+def refined(matrix: Tensor, group: Tensor, loss: Loss, level: PyramidLevel) -> Candidate:
     """Optimize a candidate at a level."""
     descent = minimize(Matrix(matrix, group), loss, level, 10, 0.05)
     state = descent.state
@@ -182,7 +182,7 @@ def edges(image: Tensor) -> Tensor:
     return torch.stack([part * part for part in torch.gradient(image)]).sum(0).sqrt()
 
 
-def features(level: Level, use_edges: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def features(level: PyramidLevel, use_edges: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What is correlated: one channel of each image, and where it is known."""
     fixed, moving = level.fixed.mean(0), level.moving[0].mean(0)
     known = torch.ones_like(moving) if level.known is None else level.known[0, 0]
@@ -191,7 +191,7 @@ def features(level: Level, use_edges: bool) -> tuple[Tensor, Tensor, Tensor, Ten
     return fixed * level.weight, level.weight, moving * known, known
 
 
-def candidates(level: Level, linear: Sequence[Tensor], loss: Loss) -> Iterator[Tensor]:
+def candidates(level: PyramidLevel, linear: Sequence[Tensor], loss: Loss) -> Iterator[Tensor]:
     """The best matrices of these rotations and scales, at their most significant translations.
 
     If the contrast may be inverted, half of them are those at which edges correlate best.
@@ -203,7 +203,7 @@ def candidates(level: Level, linear: Sequence[Tensor], loss: Loss) -> Iterator[T
 
 
 def correlated(
-    level: Level, linear: Sequence[Tensor], any_contrast: bool, use_edges: bool
+    level: PyramidLevel, linear: Sequence[Tensor], any_contrast: bool, use_edges: bool
 ) -> list[Tensor]:
     """Correlate the images, or their edges, at all translations for each linear map.
 
@@ -274,7 +274,7 @@ def peaks(score: Tensor) -> Iterator[tuple[float, list[int]]]:
         yield value, [int(k) for k in np.unravel_index(index, score.shape)]
 
 
-def canvas(level: Level, linear: Sequence[Tensor]) -> list[int]:
+def canvas(level: PyramidLevel, linear: Sequence[Tensor]) -> list[int]:
     """The pixels of the fixed image's size that hold the moving image under all linear maps."""
     moving = level.moving_axes
     lengths = [n * s for n, s in zip(moving.size[::-1], moving.spacings, strict=True)]
@@ -286,7 +286,7 @@ def canvas(level: Level, linear: Sequence[Tensor]) -> list[int]:
     ]
 
 
-def check_extent(extent: Sequence[int], level: Level) -> None:
+def check_extent(extent: Sequence[int], level: PyramidLevel) -> None:
     """Raise an error if the moving image is so large that it cannot be searched."""
     if math.prod(extent) > _LARGEST_CANVAS:
         ratio = max(a / n for a, n in zip(extent, level.axes.size, strict=True))

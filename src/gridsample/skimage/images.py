@@ -14,7 +14,7 @@ from gridsample.definitions.checks import check_constant
 Array = Any
 
 
-class Mode(NamedTuple):
+class SkimageMode(NamedTuple):
     """A mode of scikit-image.
 
     Attributes:
@@ -28,15 +28,15 @@ class Mode(NamedTuple):
 
 # The comments show the pixels outside an image a b c d.
 MODES = {
-    "constant": Mode("constant", "grid-constant"),  # v v v | a b c d | v v v
-    "edge": Mode("border", "nearest"),  # a a a | a b c d | d d d
-    "symmetric": Mode("symmetric", "reflect"),  # c b a | a b c d | d c b
-    "reflect": Mode("mirror", "mirror"),  # d c b | a b c d | c b a
-    "wrap": Mode("wrap", "grid-wrap"),  # b c d | a b c d | a b c
+    "constant": SkimageMode("constant", "grid-constant"),  # v v v | a b c d | v v v
+    "edge": SkimageMode("border", "nearest"),  # a a a | a b c d | d d d
+    "symmetric": SkimageMode("symmetric", "reflect"),  # c b a | a b c d | d c b
+    "reflect": SkimageMode("mirror", "mirror"),  # d c b | a b c d | c b a
+    "wrap": SkimageMode("wrap", "grid-wrap"),  # b c d | a b c d | a b c
 }
 
 
-def find_mode(mode: Any) -> Mode:
+def find_mode(mode: Any) -> SkimageMode:
     """Find the mode of a name.
 
     Raises:

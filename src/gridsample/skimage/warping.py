@@ -19,7 +19,7 @@ from gridsample.ndimage.strips import Positions, is_sparse, sample, sample_spars
 from gridsample.ops.affine import affine_sample
 from gridsample.skimage.images import (
     Array,
-    Mode,
+    SkimageMode,
     as_float,
     as_image,
     as_integers,
@@ -36,7 +36,7 @@ from gridsample.skimage.images import (
 METHODS = {1: "linear", 3: "catmull-rom"}
 
 
-class Sampling(NamedTuple):
+class WarpSampling(NamedTuple):
     """How an image is sampled.
 
     Attributes:
@@ -47,7 +47,7 @@ class Sampling(NamedTuple):
     """
 
     order: int
-    boundary: Mode
+    boundary: SkimageMode
     cval: float
     convert: Callable[[Any], Any]
 
@@ -137,7 +137,7 @@ def warp(
             "of a bug in scikit-image's own; order 1 or 3 is recommended instead",
             stacklevel=2,
         )
-    sampling = Sampling(order, boundary, cval, convert)
+    sampling = WarpSampling(order, boundary, cval, convert)
     result = warp_by_map(source, inverse_map, map_args, shape, sampling)
     if clip and order > 0:  # otherwise, every pixel is one of the image's
         result = clip_range(convert(extremes(source)), result, mode, cval)
@@ -149,7 +149,7 @@ def warp_by_map(
     inverse_map: Any,
     map_args: dict[str, Any] | None,
     shape: tuple[int, ...],
-    sampling: Sampling,
+    sampling: WarpSampling,
 ) -> Array:
     """Sample an image, which is not converted yet, under a map of any type; see `warp`."""
     order, boundary, cval, convert = sampling
@@ -313,7 +313,7 @@ def map_pixels(
 
 
 def at_positions(
-    image: Array, positions: Sequence[Any], shape: tuple[int, ...], sampling: Sampling
+    image: Array, positions: Sequence[Any], shape: tuple[int, ...], sampling: WarpSampling
 ) -> Array:
     """Sample (rows, columns) or (rows, columns, channels) at positions along rows and columns."""
     check_channels(image, shape)
@@ -331,7 +331,7 @@ def at_positions(
     return values if values is result else store(values, result)
 
 
-def at_coordinates(image: Array, coordinates: Any, sampling: Sampling) -> Array:
+def at_coordinates(image: Array, coordinates: Any, sampling: WarpSampling) -> Array:
     """Sample an image of any rank at coordinates (rank, *out)."""
     if backend_of(image=image, coordinates=coordinates).is_host and sampling.order == 1:
         places = as_array(coordinates, "inverse_map")
@@ -384,7 +384,7 @@ def check_channels(image: Array, shape: tuple[int, ...]) -> None:
         )
 
 
-def keeps_ties(matrix: Any, boundary: Mode) -> bool:
+def keeps_ties(matrix: Any, boundary: SkimageMode) -> bool:
     """Whether the nearest pixel under a matrix is SciPy's, at ties, too.
 
     At a mirror through the centre of a pixel, and near the horizon of a projective map, the choice

@@ -29,7 +29,7 @@ from gridsample.chunked.regions import (
     sum_type,
 )
 from gridsample.chunked.splines import fill_of, lines_of
-from gridsample.chunked.windows import Window
+from gridsample.chunked.windows import ImageWindow
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
@@ -324,12 +324,12 @@ class Warper(NamedTuple):
             planes = sample_maps(self.call, window, theta, block, dtype=self.dtype)
         return from_planes(planes, shape, self.spatial)
 
-    def window(self, bounds: Any, region: Region) -> Window:
+    def window(self, bounds: Any, region: Region) -> ImageWindow:
         """Read the pixels that a region needs."""
         needed = region_of(self.call, bounds)
         others = [k for k in range(len(region)) if k not in self.spatial]
         planes = int(np.prod([region[k].stop - region[k].start for k in others], dtype=int))
-        window = Window(needed, (1, planes, *self.call.spatial), self.reader.dtype)
+        window = ImageWindow(needed, (1, planes, *self.call.spatial), self.reader.dtype)
         for box in needed.boxes():
             source_region = list(region)
             for k, part in zip(self.spatial, box, strict=True):

@@ -91,7 +91,7 @@ def test_fill_values_in_every_storage_dtype(name: str, mode: str, extrapolate: b
         plan = dataclasses.replace(plan, dtype=BFLOAT16)
     fill: Any = [300.5 + 2.25j, -1.75j] if image.is_complex() else [300.5, -7.25]
     parts = np.array(fill).view(float).tolist()
-    call = operators.Call(plan, (0, 0), False, image.dtype)
+    call = operators.OperatorCall(plan, (0, 0), False, image.dtype)
     out = cuda.run_gather(call, image, grid.float(), parts)
     exact = reference.gather(
         numbers, grid.numpy(), *names, False, extrapolate=extrapolate, fill=fill
@@ -133,7 +133,7 @@ def test_double_backward_matches_the_reference(
     )
     rng = cases.generator("directions", mode)
     u, m = (cases.pixels(rng, shape) for shape in (image.shape, grid.shape))
-    call = operators.Call(plan, (0,), False, image.dtype)
+    call = operators.OperatorCall(plan, (0,), False, image.dtype)
     result = cuda.run_double_backward(
         call, values, image, grid, torch.from_numpy(u), torch.from_numpy(m), (True,) * 3, [fill]
     )

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.base import Backend, Gradients, Needed
-from gridsample.backends.jax.taps import Call, with_promotion
+from gridsample.backends.jax.taps import TracedCall, with_promotion
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
 from gridsample.definitions.coords import coordinates
@@ -242,11 +242,11 @@ class Jax(Backend):
 BACKEND = Jax()
 
 
-def call_of(image: Shape, grid: Array, options: Options, dtype: Any) -> Call:
+def call_of(image: Shape, grid: Array, options: Options, dtype: Any) -> TracedCall:
     """Describe a call for an image (N, C, *spatial) that is sampled in a dtype."""
     plan = plan_of(image, np.dtype(dtype), grid.shape, grid.dtype, options)
     last = options.channels_last()
-    return Call(plan, tuple(options.order), tuple(options.fill_value), last=last)
+    return TracedCall(plan, tuple(options.order), tuple(options.fill_value), last=last)
 
 
 # Arrays -------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from jax.interpreters import batching
 from gridsample.backends.jax import primitives
 from gridsample.backends.jax.lowering import bind
 from gridsample.backends.jax.primitives import backward_p, gather_p, scatter_p, tangent_p
-from gridsample.backends.jax.taps import Array, Call, with_sizes
+from gridsample.backends.jax.taps import Array, TracedCall, with_sizes
 
 
 def merge_batch(array: Array, axis: int) -> Array:
@@ -51,7 +51,7 @@ def size_of(arrays: Sequence[Array], axes: Sequence[Any]) -> int:
 
 
 def gather_batch(
-    arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, dtype: Any, **_: Any
+    arrays: Sequence[Array], axes: Sequence[Any], *, call: TracedCall, dtype: Any, **_: Any
 ) -> Any:
     """Batch gather."""
     plan, size = call.plan, size_of(arrays, axes)
@@ -81,7 +81,9 @@ def gather_batch(
     return split_batch(sampled(merge_batch(image, 0), merge_batch(grid, 0)), 0, size), 0
 
 
-def scatter_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, **_: Any) -> Any:
+def scatter_batch(
+    arrays: Sequence[Array], axes: Sequence[Any], *, call: TracedCall, **_: Any
+) -> Any:
     """Batch scatter: the transpose of each case of `gather_batch`."""
     plan, size = call.plan, size_of(arrays, axes)
     images, grids, items = plan.image_items, plan.grid_items, plan.items
@@ -107,7 +109,12 @@ def scatter_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, *
 
 
 def backward_batch(
-    arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, needed: tuple[bool, bool], **_: Any
+    arrays: Sequence[Array],
+    axes: Sequence[Any],
+    *,
+    call: TracedCall,
+    needed: tuple[bool, bool],
+    **_: Any,
 ) -> Any:
     """Batch the gradients of gather: as items in one sweep, or else as their formula."""
     plan, size = call.plan, size_of(arrays, axes)

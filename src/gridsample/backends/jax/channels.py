@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends.jax.handler import Place, Step
-from gridsample.backends.jax.launches import ArrayType, Operand, Results, layout_of
-from gridsample.backends.jax.taps import Call, real_type
+from gridsample.backends.jax.handler import LaunchStep, Place
+from gridsample.backends.jax.launches import ArrayType, Operand, StepArrays, layout_of
+from gridsample.backends.jax.taps import TracedCall, real_type
 from gridsample.definitions.plan import Plan
 
 
-def pays(call: Call, image: ArrayType, values: ArrayType, adds: bool) -> bool:
+def pays(call: TracedCall, image: ArrayType, values: ArrayType, adds: bool) -> bool:
     """Whether it pays to copy an image so that channels come last in memory."""
     from gridsample.kernels.sampling.channels_last import pays_channels_last
 
@@ -44,10 +44,10 @@ class Copies:
         after: the steps that copy what is written.
     """
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: StepArrays) -> None:
         self._results = results
         self._memory: dict[Operand, Place] = {}
-        self.items, self.before, self.after = slice(None), list[Step](), list[Step]()
+        self.items, self.before, self.after = slice(None), list[LaunchStep](), list[LaunchStep]()
 
     def begin(self, items: slice) -> None:
         """Begin a part, which has no more items than the first."""
@@ -77,9 +77,9 @@ class Copies:
         return part, Operand(part.type, self._memory.get(planes))
 
 
-def transposition(shape: tuple[int, int, int], source: Operand, target: Operand) -> Step:
+def transposition(shape: tuple[int, int, int], source: Operand, target: Operand) -> LaunchStep:
     """Transpose matrices that follow each other in memory."""
     from gridsample.kernels.sampling.memory_order import prepare_transposition
 
     launch = prepare_transposition(*shape, source.type.dtype.itemsize)
-    return Step(launch, {"source": source.place, "target": target.place}, {})
+    return LaunchStep(launch, {"source": source.place, "target": target.place}, {})

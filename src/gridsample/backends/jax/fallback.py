@@ -15,7 +15,7 @@ import numpy as np
 from gridsample.backends.jax import footprints, labels
 from gridsample.backends.jax.taps import (
     Array,
-    Call,
+    TracedCall,
     copied,
     fill_of,
     output_shape,
@@ -30,7 +30,7 @@ def is_integer(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.integer)) or dtype == np.bool_
 
 
-def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
+def gather(image: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
     """Sample an image (N, C, *spatial) at a grid's points: (N, C, *out) in a dtype."""
     shape = output_shape(image, grid.shape[:-1])
     if 0 in shape:
@@ -48,7 +48,7 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     return convert_sums(summed(image, points, call, real), dtype, call)
 
 
-def scatter(values: Array, grid: Array, call: Call) -> Array:
+def scatter(values: Array, grid: Array, call: TracedCall) -> Array:
     """Apply the transpose of `gather`, in the dtype of sums."""
     plan, real = call.plan, real_type(call)
     image = jax.ShapeDtypeStruct((plan.image_items, plan.channels, *plan.spatial), real)
@@ -58,7 +58,7 @@ def scatter(values: Array, grid: Array, call: Call) -> Array:
 
 
 def backward(
-    values: Array, image: Array, grid: Array, call: Call, needed: tuple[bool, bool]
+    values: Array, image: Array, grid: Array, call: TracedCall, needed: tuple[bool, bool]
 ) -> list[Array]:
     """Compute the needed gradients of `gather`, in the dtype of sums."""
     real = real_type(call)
@@ -68,7 +68,12 @@ def backward(
 
 
 def tangent(
-    image: Array, grid: Array, *tangents: Array, call: Call, dtype: Any, needed: tuple[bool, bool]
+    image: Array,
+    grid: Array,
+    *tangents: Array,
+    call: TracedCall,
+    dtype: Any,
+    needed: tuple[bool, bool],
 ) -> Array:
     """The derivative of `gather` along tangents of the grid, and of the image if it is needed."""
     real = real_type(call)
@@ -78,7 +83,11 @@ def tangent(
 
 
 def as_function(
-    gather: Callable[..., Array], image: Array, grid: Array, call: Call, needed: tuple[bool, bool]
+    gather: Callable[..., Array],
+    image: Array,
+    grid: Array,
+    call: TracedCall,
+    needed: tuple[bool, bool],
 ) -> tuple[Callable[..., Array], list[Array]]:
     """Return sampling as a function of the arrays that are needed, and these.
 
@@ -97,7 +106,7 @@ def as_function(
 # Integers -----------------------------------------------------------------------------------------
 
 
-def convert_sums(sums: Array, dtype: Any, call: Call) -> Array:
+def convert_sums(sums: Array, dtype: Any, call: TracedCall) -> Array:
     """Convert sums to a dtype; integers are rounded, and the fill value replaces NaN."""
     if not is_integer(dtype):
         return sums.astype(dtype)

@@ -17,17 +17,17 @@ import numpy as np
 
 from gridsample.backends.footprints import neighbour
 from gridsample.backends.jax import footprints
-from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
+from gridsample.backends.jax.handler import ARGUMENT, RESULT, LaunchStep, Place
 from gridsample.backends.jax.launches import (
     ArrayType,
-    Prepared,
-    Results,
+    KeptLaunches,
+    StepArrays,
     layout_of,
     named_needs,
     type_of,
     values_outside,
 )
-from gridsample.backends.jax.taps import Array, Call, real_type
+from gridsample.backends.jax.taps import Array, TracedCall, real_type
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.options import fill_of_channels
@@ -40,15 +40,15 @@ WORD = 8
 
 
 def copies_of(
-    call: Call, image: ArrayType, place: Place | None, results: Results
-) -> tuple[list[ArrayType], list[Place | None], list[Step]]:
+    call: TracedCall, image: ArrayType, place: Place | None, results: StepArrays
+) -> tuple[list[ArrayType], list[Place | None], list[LaunchStep]]:
     """Return the image and its halved copies, and the steps that make each from the one before.
 
     Only the types of the copies are returned if the image has no ``place``.
     """
     from gridsample.kernels.sampling.halving import copy_type
 
-    types, places, steps = [image], [place], list[Step]()
+    types, places, steps = [image], [place], list[LaunchStep]()
     for level in range(1, footprints.deepest_level(call) + 1):
         shape = (*image.shape[:2], *definitions.halved(types[-1].shape[2:]))
         dtype = copy_type(image.dtype, level, np.dtype(call.plan.real))
@@ -58,7 +58,9 @@ def copies_of(
             launch = halving(types[-2], types[-1], np.dtype(call.plan.real))
             deeper_levels = (1 << 32) - (1 << level)
             steps.append(
-                Step(launch, {"source": places[-1], "target": place}, {}, condition=deeper_levels)
+                LaunchStep(
+                    launch, {"source": places[-1], "target": place}, {}, condition=deeper_levels
+                )
             )
         places.append(place)
     return types, places, steps
@@ -80,12 +82,12 @@ def halving(source: ArrayType, target: ArrayType, real: np.dtype[Any]) -> Launch
 def steps_of(
     launches: Sequence[Sequence[Launch]],
     places: Sequence[Mapping[str, Place | Any]],
-    halvings: Sequence[Step],
+    halvings: Sequence[LaunchStep],
     report: Place,
     cleared: dict[int, int],
-) -> list[Step]:
+) -> list[LaunchStep]:
     """Return the steps of all levels: the copy of each, if there is one, and its launches."""
-    steps = list[Step]()
+    steps = list[LaunchStep]()
     for level, (level_launches, arrays) in enumerate(zip(launches, places, strict=True)):
         if level and halvings:
             steps.append(halvings[level - 1])
@@ -93,18 +95,20 @@ def steps_of(
             clears = {report.number: WORD * launch.tasks} | ({} if steps else cleared)
             condition = 1 << level if level else 0
             steps.append(
-                Step(launch, {**arrays, "report": report}, clears, report.number, condition)
+                LaunchStep(launch, {**arrays, "report": report}, clears, report.number, condition)
             )
     return steps
 
 
 @functools.cache
-def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) -> Prepared:
+def gather_steps(
+    call: TracedCall, image: ArrayType, grid: ArrayType, out: ArrayType
+) -> KeptLaunches:
     """Prepare the means, or votes, over footprints."""
     from gridsample.kernels.sampling.calls import prepare_gather
     from gridsample.kernels.sampling.division import Layouts
 
-    results, order = Results(out), (0,) * len(call.plan.spatial)
+    results, order = StepArrays(out), (0,) * len(call.plan.spatial)
     types, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
     layouts = layout_of(grid), layout_of(out)
     launches = [
@@ -121,8 +125,12 @@ def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) 
 
 @functools.cache
 def gradient_steps(
-    call: Call, image: ArrayType, grid: ArrayType, values: ArrayType, needed: tuple[bool, bool]
-) -> Prepared:
+    call: TracedCall,
+    image: ArrayType,
+    grid: ArrayType,
+    values: ArrayType,
+    needed: tuple[bool, bool],
+) -> KeptLaunches:
     """Prepare the needed gradients.
 
     The results are those of the image and of its copies, those of the grid and of the footprints'
@@ -138,7 +146,7 @@ def gradient_steps(
     levels, order = footprints.deepest_level(call) + 1, (0,) * rank
     source = Place(ARGUMENT, 2) if needed[1] else None
     gradient_type = ArrayType(grid.shape, plan.real)
-    types, _, _ = copies_of(call, image, None, Results())
+    types, _, _ = copies_of(call, image, None, StepArrays())
     results = [ArrayType(shape, plan.real) for shape, _ in types] * needed[0]
     results += [gradient_type] * ((1 + rank) * needed[1])
     sums = [Place(RESULT, k) if needed[0] else None for k in range(levels)]
@@ -152,7 +160,7 @@ def gradient_steps(
         for level, copy in enumerate(types)
     ]
     tasks = max(launch.tasks for level_launches in launches for launch in level_launches)
-    arrays = Results(*results, ArrayType((tasks, WORD), np.dtype(np.uint8)))
+    arrays = StepArrays(*results, ArrayType((tasks, WORD), np.dtype(np.uint8)))
     _, copies, halvings = copies_of(call, image, source, arrays)
     dropped = dropped_of(plan, fill_of_channels(call.fill, plan))
     others = {"grid": Place(ARGUMENT, 1), "values": Place(ARGUMENT, 0), "dropped": dropped}
@@ -166,7 +174,7 @@ def gradient_steps(
 
 
 def gradients(
-    call: Call,
+    call: TracedCall,
     image: ArrayType,
     grid: ArrayType,
     values: ArrayType,
@@ -200,8 +208,8 @@ def add_back(sums: Sequence[Array]) -> Array:
     total = sums[-1]
     for larger in sums[-2::-1]:
         types = type_of(total), type_of(larger)
-        results, launch = Results(types[1]), halving(*types, np.dtype(total.dtype))
-        step = Step(launch, {"source": Place(ARGUMENT, 0), "target": Place(RESULT, 0)}, {})
+        results, launch = StepArrays(types[1]), halving(*types, np.dtype(total.dtype))
+        step = LaunchStep(launch, {"source": Place(ARGUMENT, 0), "target": Place(RESULT, 0)}, {})
         total = larger + results.prepare([step]).call(total)[0]
     return total
 

@@ -21,7 +21,7 @@ from gridsample.backends.footprints import Neighbours, measure
 from gridsample.backends.jax.labels import elect
 from gridsample.backends.jax.taps import (
     Array,
-    Call,
+    TracedCall,
     accumulate,
     axes_of,
     copied,
@@ -37,7 +37,7 @@ from gridsample.definitions.axis import HALF
 from gridsample.definitions.methods import METHODS
 
 
-class Footprints(NamedTuple):
+class TracedFootprints(NamedTuple):
     """The footprints of all points.
 
     Attributes:
@@ -56,7 +56,7 @@ class Footprints(NamedTuple):
     share: Array
 
 
-def footprints_of(grid: Array, call: Call) -> Footprints:
+def footprints_of(grid: Array, call: TracedCall) -> TracedFootprints:
     """Measure the footprints of a grid's points."""
     plan, grid = call.plan, grid.astype(real_type(call))
     assert plan.footprint is not None
@@ -69,21 +69,21 @@ def footprints_of(grid: Array, call: Call) -> Footprints:
     )
     if plan.coords == "displacement":
         grid = grid + jnp.stack([own_index(grid[..., k], k) for k in range(grid.shape[-1])], -1)
-    return Footprints(grid, sides, counts, level, 1 / functools.reduce(jnp.multiply, counts))
+    return TracedFootprints(grid, sides, counts, level, 1 / functools.reduce(jnp.multiply, counts))
 
 
-def deepest_level(call: Call) -> int:
+def deepest_level(call: TracedCall) -> int:
     """How often an image may be halved; labels never are."""
     return 0 if call.plan.votes else definitions.deepest(call.plan.spatial)
 
 
-def samples_of(call: Call) -> list[tuple[int, ...]]:
+def samples_of(call: TracedCall) -> list[tuple[int, ...]]:
     """The indices of all samples that a footprint may have."""
     assert call.plan.footprint is not None
     return indices_of((call.plan.footprint.max_samples,) * len(call.plan.spatial))
 
 
-def coordinates(footprints: Footprints, index: Sequence[Any]) -> tuple[Array, Array]:
+def coordinates(footprints: TracedFootprints, index: Sequence[Any]) -> tuple[Array, Array]:
     """The coordinates of the samples with an index along each side, and where they exist."""
     exists, grid = jnp.ones(footprints.level.shape, bool), footprints.grid
     for k, (count, side) in enumerate(zip(footprints.counts, footprints.sides, strict=True)):
@@ -94,7 +94,7 @@ def coordinates(footprints: Footprints, index: Sequence[Any]) -> tuple[Array, Ar
     return grid, exists
 
 
-def mean(image: Array, grid: Array, call: Call) -> Array:
+def mean(image: Array, grid: Array, call: TracedCall) -> Array:
     """Compute the means of a real image's samples over footprints, in the dtype of sums."""
     plan, footprints = call.plan, footprints_of(grid, call)
     total = jnp.zeros(output_shape(image, grid.shape[:-1]), footprints.grid.dtype)
@@ -109,8 +109,8 @@ def mean(image: Array, grid: Array, call: Call) -> Array:
 def add_level(
     total: Array,
     image: Array,
-    footprints: Footprints,
-    call: Call,
+    footprints: TracedFootprints,
+    call: TracedCall,
     number: int,
     level: definitions.Level,
 ) -> Array:
@@ -158,7 +158,7 @@ def halved(image: Array) -> Array:
 # Labels -------------------------------------------------------------------------------------------
 
 
-def vote(image: Array, grid: Array, call: Call) -> Array:
+def vote(image: Array, grid: Array, call: TracedCall) -> Array:
     """Return the label with the largest weight over all samples of each point.
 
     A round over all samples sums the weights of one label per point, and finds the point's next
@@ -207,7 +207,7 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
     return elect(weigh(None)[-1], weigh, shape, margins)
 
 
-def labels_at(image: Array, positions: Array, call: Call) -> Array:
+def labels_at(image: Array, positions: Array, call: TracedCall) -> Array:
     """Read the labels of pixels."""
     methods = tuple([METHODS["nearest"] if m.votes else m for m in call.plan.methods])
     plan = dataclasses.replace(
@@ -217,7 +217,7 @@ def labels_at(image: Array, positions: Array, call: Call) -> Array:
     return copied(image, points_of(positions, call, positions.dtype), call)
 
 
-def positions_of(points: Array, call: Call) -> list[Array]:
+def positions_of(points: Array, call: TracedCall) -> list[Array]:
     """The positions of samples along each axis, x first; NaN where a sample has no taps."""
     positions, inside = [], jnp.ones((), bool)
     for k, axis in enumerate(axes_of(call)):

@@ -27,11 +27,11 @@ from gridsample.backends.jax.batching import (
     size_of,
     split_batch,
 )
-from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
-from gridsample.backends.jax.launches import ArrayType, Prepared, Results, layout_of, type_of
+from gridsample.backends.jax.handler import ARGUMENT, RESULT, LaunchStep, Place
+from gridsample.backends.jax.launches import ArrayType, KeptLaunches, StepArrays, layout_of, type_of
 from gridsample.backends.jax.lowering import bind, lower, type_like
 from gridsample.backends.jax.primitives import Zero, formula_jvp, formula_transpose, is_zero
-from gridsample.backends.jax.sharding import Axes, partitioned
+from gridsample.backends.jax.sharding import AxisNames, partitioned
 from gridsample.backends.jax.taps import Array, with_promotion
 from gridsample.definitions.operators import Operator
 from gridsample.kernels import of_operators
@@ -56,18 +56,18 @@ def launch_of(
 
 
 @functools.cache
-def result_steps(operator: Operator, types: tuple[ArrayType, ...], options: Any) -> Prepared:
+def result_steps(operator: Operator, types: tuple[ArrayType, ...], options: Any) -> KeptLaunches:
     """Prepare the program of the result."""
     shape = operator.shape(operator.sizes([array.shape for array in types]), options)
     launch, places = launch_of(operator, types, options, frozenset())
-    step = Step(launch, {**places, "result": Place(RESULT, 0)}, {})
-    return Results(ArrayType(shape, types[0].dtype)).prepare([step])
+    step = LaunchStep(launch, {**places, "result": Place(RESULT, 0)}, {})
+    return StepArrays(ArrayType(shape, types[0].dtype)).prepare([step])
 
 
 @functools.cache
 def gradient_steps(
     operator: Operator, types: tuple[ArrayType, ...], options: Any, needed: Needed
-) -> Prepared:
+) -> KeptLaunches:
     """Prepare the program of the gradients; see `launch_of`."""
     arrays = types[: len(operator.names)]
     real = of_operators().real_of(*[array.dtype for array in arrays])
@@ -82,7 +82,9 @@ def gradient_steps(
     cleared = {
         k: array.nbytes for k, (name, array) in enumerate(results.items()) if name in operator.sums
     }
-    return Results(*results.values()).prepare([Step(launch, {**places, **targets}, cleared)])
+    return StepArrays(*results.values()).prepare(
+        [LaunchStep(launch, {**places, **targets}, cleared)]
+    )
 
 
 def axes_of(operator: Operator) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
@@ -103,7 +105,7 @@ class Primitives(NamedTuple):
     gradients: Primitive
 
 
-class Rules:
+class JaxOperator:
     """What JAX is told about the primitives of an operator."""
 
     def __init__(self, operator: Operator, backend: Backend) -> None:
@@ -182,7 +184,7 @@ class Rules:
             return result_steps(self.operator, types, options).call(*shards)
 
         names, result = axes_of(self.operator)
-        axes = Axes(tuple(names), (result,), self.operator.whole)
+        axes = AxisNames(tuple(names), (result,), self.operator.whole)
         return partitioned(compute, axes, arrays)[0]
 
     def call_gradients(
@@ -199,7 +201,7 @@ class Rules:
         inputs, given = [*arrays, upstream], [*names, result]
         if self.operator.reads_result:
             inputs, given = [*inputs, self.call_result(*arrays, options=options)], [*given, result]
-        axes = Axes(tuple(given), tuple(kept), self.operator.whole)
+        axes = AxisNames(tuple(given), tuple(kept), self.operator.whole)
         results = partitioned(compute, axes, inputs)
         like = [array for array, need in zip(arrays, needed, strict=True) if need]
         pairs = zip(results, like, strict=True)
@@ -257,9 +259,9 @@ def joined(arrays: Sequence[Array], axes: Sequence[Any], size: int) -> list[Arra
 
 
 @functools.cache
-def rules_of(operator: Operator, backend: Any) -> Rules:
+def rules_of(operator: Operator, backend: Any) -> JaxOperator:
     """Return the rules of an operator."""
-    return Rules(operator, backend)
+    return JaxOperator(operator, backend)
 
 
 # Calls --------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.backends.jax.taps import Array, Call, output_shape, real_type
+from gridsample.backends.jax.taps import Array, TracedCall, output_shape, real_type
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import launching
 
@@ -27,7 +27,7 @@ def is_available() -> bool:
     return importlib.util.find_spec("jax_triton") is not None and jax.device_count() == 1
 
 
-def supports(*avals: Any, call: Call, **_: Any) -> bool:
+def supports(*avals: Any, call: TracedCall, **_: Any) -> bool:
     """Whether the kernels compute a call."""
     plan = call.plan
     few_axes = len(plan.spatial) <= gpu.MAX_RANK
@@ -78,7 +78,7 @@ def as_bytes(array: Array) -> Array:
     return array.astype(np.uint8) if array.dtype == np.bool_ else array
 
 
-def with_sum_type(call: Call) -> Any:
+def with_sum_type(call: TracedCall) -> Any:
     """The plan of a call, with sums in a dtype that JAX has."""
     return replace(call.plan, real=np.dtype(real_type(call)))
 
@@ -88,14 +88,14 @@ def flatten_points(grid: Array, plan: Any) -> Array:
     return grid.reshape(grid.shape[0], plan.points, grid.shape[-1])
 
 
-def fill_argument(call: Call, dtype: Any) -> tuple[Array | None, launching.Layout | None]:
+def fill_argument(call: TracedCall, dtype: Any) -> tuple[Array | None, launching.Layout | None]:
     """The fill value, as an array of its own; None if it is 0."""
     if not call.fill:
         return None, None
     return jnp.asarray(np.array(call.fill).astype(dtype)), layout((len(call.fill),))
 
 
-def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
+def gather(image: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
     """Sample a real image at a grid's points, in a dtype."""
     plan, points = with_sum_type(call), flatten_points(grid, call.plan)
     copies = gpu.copies(plan, call.order)
@@ -113,7 +113,7 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
 
 
 def backward(
-    values: Array, image: Array | None, grid: Array, call: Call, needed: tuple[bool, bool]
+    values: Array, image: Array | None, grid: Array, call: TracedCall, needed: tuple[bool, bool]
 ) -> list[Array]:
     """Compute the needed gradients of gather, in the dtype of sums; the image's needs no image."""
     plan, points = with_sum_type(call), flatten_points(grid, call.plan)
@@ -139,6 +139,6 @@ def backward(
     return [first] * needed[0] + [slopes] * needed[1]
 
 
-def scatter(values: Array, grid: Array, call: Call) -> Array:
+def scatter(values: Array, grid: Array, call: TracedCall) -> Array:
     """Apply the transpose of gather: (N, C, *spatial) in the dtype of sums."""
     return backward(values, None, grid, call, (True, False))[0]

@@ -355,7 +355,7 @@ class Place(NamedTuple):
     offset: int = 0
 
 
-class Step(NamedTuple):
+class LaunchStep(NamedTuple):
     """A launch and the places of its arrays.
 
     Attributes:
@@ -375,12 +375,12 @@ class Step(NamedTuple):
     condition: int = 0
 
 
-def threads_of(step: Step) -> int:
+def threads_of(step: LaunchStep) -> int:
     """Return the maximum number of threads of a step."""
     return max(1, min(step.launch.threads, step.launch.tasks, pool.cores()))
 
 
-def scratch_of(steps: Sequence[Step]) -> int:
+def scratch_of(steps: Sequence[LaunchStep]) -> int:
     """Return the bytes of scratch memory that steps need, each after the other."""
     sizes = [-(-step.launch.scratch // LINE) * LINE * threads_of(step) for step in steps]
     return max(sizes) + LINE if any(sizes) else 0
@@ -389,7 +389,7 @@ def scratch_of(steps: Sequence[Step]) -> int:
 _references: list[Any] = []  # what XLA's programs refer to
 
 
-def store_launches(steps: Sequence[Step], scratch: int) -> int:
+def store_launches(steps: Sequence[LaunchStep], scratch: int) -> int:
     """Store launches that are never freed, and return the address of the first.
 
     scratch: the number of the result that is scratch memory.
@@ -402,7 +402,7 @@ def store_launches(steps: Sequence[Step], scratch: int) -> int:
     return next_launch
 
 
-def record_of(step: Step, scratch: int, next_launch: int) -> StoredRecord:
+def record_of(step: LaunchStep, scratch: int, next_launch: int) -> StoredRecord:
     """Return the record of a step."""
     launch, names = step.launch, step.launch.program.arrays
     launch.check([name for name, place in step.places.items() if place is not None])

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from gridsample.backends.jax.taps import (
     Array,
-    Call,
+    TracedCall,
     fill_of,
     points_of,
     read,
@@ -20,7 +20,7 @@ from gridsample.backends.jax.taps import (
 )
 
 
-def vote(image: Array, grid: Array, call: Call) -> Array:
+def vote(image: Array, grid: Array, call: TracedCall) -> Array:
     """Return the label with the largest weight among the taps of each point: (N, C, *out)."""
     points, fill = points_of(grid, call, real_type(call)), fill_of(call, image.dtype)
     dropped = fill if call.plan.filled else jnp.zeros_like(fill)

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.jax import handler
-from gridsample.backends.jax.handler import RESULT, Place, Step
-from gridsample.backends.jax.taps import Array, Call
+from gridsample.backends.jax.handler import RESULT, LaunchStep, Place
+from gridsample.backends.jax.taps import Array, TracedCall
 from gridsample.definitions.options import fill_of_channels
 from gridsample.kernels.memory import Layout
 
@@ -71,7 +71,7 @@ class Operand(NamedTuple):
         return Operand(ArrayType((end - first, *shape), dtype), place)
 
     def cleared(self) -> dict[int, int]:
-        """Return the number of the result and its bytes, as `Step.cleared`; empty if not needed."""
+        """Return the result's number and bytes, as in `LaunchStep`; empty if not needed."""
         return {self.place.number: self.type.nbytes} if self.place else {}
 
 
@@ -83,7 +83,7 @@ def named_needs(needed: tuple[bool, bool]) -> frozenset[str]:
     return frozenset(name for name, need in zip(("image", "grid"), needed, strict=True) if need)
 
 
-def values_outside(call: Call, dtype: Any) -> dict[str, np.ndarray[Any, Any]]:
+def values_outside(call: TracedCall, dtype: Any) -> dict[str, np.ndarray[Any, Any]]:
     """The numbers of each plane outside an image, by name."""
     from gridsample.kernels.sampling.preparing import fills_of_planes
 
@@ -94,7 +94,7 @@ def values_outside(call: Call, dtype: Any) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-class Prepared(NamedTuple):
+class KeptLaunches(NamedTuple):
     """Launches that are never freed, because XLA's programs contain their address.
 
     Attributes:
@@ -125,7 +125,7 @@ class Prepared(NamedTuple):
         return [jnp.moveaxis(a, -1, 1) if k in moved_results else a for k, a in enumerate(results)]
 
 
-class Results:
+class StepArrays:
     """The arrays that steps write: results, and then those that are only needed between steps.
 
     Attributes:
@@ -145,8 +145,10 @@ class Results:
         """The bytes of all results, which steps add to."""
         return {k: array_type.nbytes for k, array_type in enumerate(self.types[: self.number])}
 
-    def prepare(self, steps: Sequence[Step]) -> Prepared:
+    def prepare(self, steps: Sequence[LaunchStep]) -> KeptLaunches:
         """Store the steps, which share scratch memory."""
         size, count = handler.scratch_of(steps), len(self.types)
         scratch = [scratch_type(size)] if size else []
-        return Prepared(handler.store_launches(steps, count), (*self.types, *scratch), self.number)
+        return KeptLaunches(
+            handler.store_launches(steps, count), (*self.types, *scratch), self.number
+        )

@@ -29,23 +29,23 @@ from jax.interpreters import ad
 
 from gridsample.backends.jax import fallback, gpu, programs
 from gridsample.backends.jax.lowering import bind, lower, type_like
-from gridsample.backends.jax.taps import Array, Call, output_shape, real_type
+from gridsample.backends.jax.taps import Array, TracedCall, output_shape, real_type
 
 # Calls --------------------------------------------------------------------------------------------
 
 
-def linear(call: Call) -> Call:
+def linear(call: TracedCall) -> TracedCall:
     """The call whose samples are linear in the image."""
     return call._replace(fill=(), tangent=True)
 
 
-def raised(call: Call, axis: int) -> Call:
+def raised(call: TracedCall, axis: int) -> TracedCall:
     """The call with the order along an axis raised by one, x first."""
     order = tuple(n + (k == axis) for k, n in enumerate(call.order))
     return call._replace(order=order)
 
 
-def in_dtype(call: Call, dtype: Any) -> Call:
+def in_dtype(call: TracedCall, dtype: Any) -> TracedCall:
     """The call with samples in another dtype."""
     return call._replace(plan=replace(call.plan, dtype=np.dtype(dtype)))
 
@@ -53,17 +53,17 @@ def in_dtype(call: Call, dtype: Any) -> Call:
 # Formulas -----------------------------------------------------------------------------------------
 
 
-def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
+def gather(image: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
     """Sample a real image, in a dtype."""
     return bind(gather_p, image, grid, call=in_dtype(call, dtype), dtype=np.dtype(dtype))
 
 
-def scatter(values: Array, grid: Array, call: Call) -> Array:
+def scatter(values: Array, grid: Array, call: TracedCall) -> Array:
     """Add values to the taps: (N, C, *spatial) in the dtype of sums."""
     return bind(scatter_p, values, grid, call=linear(call))
 
 
-def raised_sum(function: Callable[[int, Call], Array], call: Call) -> Array:
+def raised_sum(function: Callable[[int, TracedCall], Array], call: TracedCall) -> Array:
     """Sum a function of the axes, and of the calls with their order raised."""
     terms = [function(k, raised(call, k)) for k in range(len(call.order))]
     return functools.reduce(jnp.add, terms)
@@ -75,7 +75,12 @@ def as_factor(points: Array, axis: int) -> Array:
 
 
 def tangent_formula(
-    image: Array, grid: Array, *tangents: Array, call: Call, dtype: Any, needed: tuple[bool, bool]
+    image: Array,
+    grid: Array,
+    *tangents: Array,
+    call: TracedCall,
+    dtype: Any,
+    needed: tuple[bool, bool],
 ) -> Array:
     """The derivative of gather along tangents of the grid, and of the image if it is needed."""
     if call.plan.footprint is not None:
@@ -92,7 +97,7 @@ def tangent_formula(
 
 
 def backward_formula(
-    values: Array, image: Array, grid: Array, *, call: Call, needed: tuple[bool, bool]
+    values: Array, image: Array, grid: Array, *, call: TracedCall, needed: tuple[bool, bool]
 ) -> list[Array]:
     """The gradients of gather, in the dtype of sums."""
     if call.plan.footprint is not None:
@@ -126,7 +131,7 @@ def gather_shape(image: Any, grid: Any, *, dtype: Any, **_: Any) -> Any:
     return type_like(image, shape=output_shape(image, grid.shape[:-1]), dtype=dtype)
 
 
-def scatter_shape(values: Any, grid: Any, *, call: Call, **_: Any) -> Any:
+def scatter_shape(values: Any, grid: Any, *, call: TracedCall, **_: Any) -> Any:
     """The image's gradient."""
     plan = call.plan
     shape = plan.image_items, plan.channels, *plan.spatial
@@ -140,7 +145,7 @@ def tangent_shape(image: Any, grid: Any, *tangents: Any, dtype: Any, **parameter
 
 
 def backward_shape(
-    values: Any, image: Any, grid: Any, *, call: Call, needed: tuple[bool, bool], **_: Any
+    values: Any, image: Any, grid: Any, *, call: TracedCall, needed: tuple[bool, bool], **_: Any
 ) -> Any:
     """The needed gradients."""
     arrays = [array for array, need in zip((image, grid), needed, strict=True) if need]
@@ -164,7 +169,7 @@ def is_zero(tangent: Any) -> bool:
     return type(tangent) is Zero
 
 
-def gather_jvp(primals: Any, tangents: Any, *, call: Call, dtype: Any, **_: Any) -> Any:
+def gather_jvp(primals: Any, tangents: Any, *, call: TracedCall, dtype: Any, **_: Any) -> Any:
     """Differentiate gather."""
     image, grid = primals
     samples = bind(gather_p, image, grid, call=call, dtype=dtype)
@@ -178,7 +183,9 @@ def gather_jvp(primals: Any, tangents: Any, *, call: Call, dtype: Any, **_: Any)
     return samples, tangent
 
 
-def gather_transpose(ct: Any, image: Any, grid: Array, *, call: Call, dtype: Any, **_: Any) -> Any:
+def gather_transpose(
+    ct: Any, image: Any, grid: Array, *, call: TracedCall, dtype: Any, **_: Any
+) -> Any:
     """Transpose gather along the image."""
     aval = image.aval
     if is_zero(ct):
@@ -191,7 +198,7 @@ def tangent_transpose(
     image: Array,
     grid: Array,
     *tangents: Any,
-    call: Call,
+    call: TracedCall,
     dtype: Any,
     needed: tuple[bool, bool],
     **_: Any,
@@ -212,7 +219,7 @@ def tangent_transpose(
     )
 
 
-def scatter_jvp(primals: Any, tangents: Any, *, call: Call, **_: Any) -> Any:
+def scatter_jvp(primals: Any, tangents: Any, *, call: TracedCall, **_: Any) -> Any:
     """Differentiate scatter."""
     if call.plan.footprint is not None:
         return formula_jvp(scatter_p, fallback.scatter, primals, tangents, call=call)
@@ -229,7 +236,7 @@ def scatter_jvp(primals: Any, tangents: Any, *, call: Call, **_: Any) -> Any:
     return image, tangent
 
 
-def scatter_transpose(ct: Any, values: Any, grid: Array, *, call: Call, **_: Any) -> Any:
+def scatter_transpose(ct: Any, values: Any, grid: Array, *, call: TracedCall, **_: Any) -> Any:
     """Transpose scatter along the values."""
     aval = values.aval
     if is_zero(ct):

@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends.jax import channels, footprint_programs
-from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
+from gridsample.backends.jax.handler import ARGUMENT, RESULT, LaunchStep, Place
 from gridsample.backends.jax.launches import (
     ArrayType,
+    KeptLaunches,
     Operand,
-    Prepared,
-    Results,
+    StepArrays,
     layout_of,
     named_needs,
     type_of,
     values_outside,
 )
-from gridsample.backends.jax.sharding import Axes, Names, partitioned
-from gridsample.backends.jax.taps import Array, Call, real_type, with_sizes
+from gridsample.backends.jax.sharding import AxisNames, Names, partitioned
+from gridsample.backends.jax.taps import Array, TracedCall, real_type, with_sizes
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import fill_of_channels
 from gridsample.kernels import forks, on_cpu
@@ -36,14 +36,16 @@ from gridsample.kernels import threads as pool
 
 
 @functools.cache
-def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) -> Prepared:
+def gather_steps(
+    call: TracedCall, image: ArrayType, grid: ArrayType, out: ArrayType
+) -> KeptLaunches:
     """Prepare a gather."""
-    results = Results(out)
+    results = StepArrays(out)
     source, points = Operand(image, Place(ARGUMENT, 0)), Operand(grid, Place(ARGUMENT, 1))
     target = Operand(out, Place(RESULT, 0))
     if not channels.pays(call, image, out, False):
         return results.prepare([gather_step(call, source, points, target)])
-    copies, steps = channels.Copies(results), list[Step]()
+    copies, steps = channels.Copies(results), list[LaunchStep]()
     for part in channels.parts_of(call.plan):
         copies.begin(part.items)
         runs = copies.read(source), points.part(part.grids), copies.written(target)
@@ -52,7 +54,7 @@ def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) 
     return results.prepare(steps)
 
 
-def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step:
+def gather_step(call: TracedCall, image: Operand, grid: Operand, out: Operand) -> LaunchStep:
     """Prepare the step of a gather."""
     from gridsample.kernels.sampling.calls import prepare_gather
     from gridsample.kernels.sampling.division import Layouts
@@ -63,10 +65,10 @@ def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step
     launch = prepare_gather(call.plan, call.order, layouts)
     outside = values_outside(call, image.type.dtype)
     places = {"image": image.place, "grid": grid.place, "out": out.place, **outside}
-    return Step(launch, places, {})
+    return LaunchStep(launch, places, {})
 
 
-def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
+def gather(image: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
     """Sample a real image at a grid's points, in a dtype: see `sampling.gather`."""
     footprint = call.plan.footprint is not None
     if call.plan.nearest and image.dtype != dtype and not footprint:
@@ -80,11 +82,11 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
         return gather_steps(part, *types).call(image, grid, last=(0, 2) if call.last else ())
 
     image_axes, grid_axes, value_axes, replicated = axes_of(call)
-    axes = Axes((image_axes, grid_axes), (value_axes,), replicated)
+    axes = AxisNames((image_axes, grid_axes), (value_axes,), replicated)
     return partitioned(sample, axes, (image, grid))[0]
 
 
-def axes_of(call: Call) -> tuple[Names, Names, Names, Names]:
+def axes_of(call: TracedCall) -> tuple[Names, Names, Names, Names]:
     """The names of the axes of images, grids and samples, and of those that are not sharded."""
     plan = call.plan
     spatial = tuple(f"s{k}" for k in range(len(plan.spatial)))
@@ -102,7 +104,7 @@ def axes_of(call: Call) -> tuple[Names, Names, Names, Names]:
 # Gradients ----------------------------------------------------------------------------------------
 
 
-class Sweep(NamedTuple):
+class SweepArrays(NamedTuple):
     """The arrays of a sweep that computes gradients; those that are not needed have no place."""
 
     image: Operand
@@ -114,8 +116,12 @@ class Sweep(NamedTuple):
 
 @functools.cache
 def backward_steps(
-    call: Call, image: ArrayType, grid: ArrayType, values: ArrayType, needed: tuple[bool, bool]
-) -> Prepared:
+    call: TracedCall,
+    image: ArrayType,
+    grid: ArrayType,
+    values: ArrayType,
+    needed: tuple[bool, bool],
+) -> KeptLaunches:
     """Prepare the needed gradients of gather; of the image's alone, the image is no argument."""
     from gridsample.kernels.sampling.division import with_own_grids
 
@@ -126,8 +132,8 @@ def backward_steps(
     grids = own_plan.grid_items if own_plan.grid_items > 1 else max(1, len(parts))
     sums = ArrayType(image.shape, plan.real)
     gradient_type = ArrayType((grids, *plan.out, len(plan.spatial)), plan.real)
-    results = Results(*[sums] * needed[0], *[gradient_type] * needed[1])
-    sweep = Sweep(
+    results = StepArrays(*[sums] * needed[0], *[gradient_type] * needed[1])
+    sweep = SweepArrays(
         Operand(image, Place(ARGUMENT, 2) if needed[1] else None),
         Operand(grid, Place(ARGUMENT, 1)),
         Operand(values, Place(ARGUMENT, 0)),
@@ -137,10 +143,10 @@ def backward_steps(
     if not parts:
         cleared = sweep.sums.cleared() | sweep.gradient.cleared()
         return results.prepare(sweep_steps(call, sweep, cleared))
-    copies, steps, cleared = channels.Copies(results), list[Step](), sweep.gradient.cleared()
+    copies, steps, cleared = channels.Copies(results), list[LaunchStep](), sweep.gradient.cleared()
     for k, part in enumerate(parts):
         copies.begin(part.items)
-        runs = Sweep(
+        runs = SweepArrays(
             copies.read(sweep.image),
             sweep.grid.part(part.grids),
             copies.read(sweep.values),
@@ -154,7 +160,7 @@ def backward_steps(
     return results.prepare(steps)
 
 
-def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]:
+def sweep_steps(call: TracedCall, sweep: SweepArrays, cleared: dict[int, int]) -> list[LaunchStep]:
     """Prepare the steps of a sweep; ``cleared`` are the bytes of results that it adds to."""
     from gridsample.kernels.sampling import division
     from gridsample.kernels.sampling.calls import prepare_derivatives
@@ -169,11 +175,11 @@ def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]
     launches = prepare_derivatives(BACKWARD, plan, call.order, layouts)
     places = {name: array.place for name, array in sweep._asdict().items()}
     places["dropped"] = dropped_of(plan, fill_of_channels(call.fill, plan))
-    return [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
+    return [LaunchStep(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
 
 
 def backward(
-    values: Array, image: Array, grid: Array, call: Call, needed: tuple[bool, bool]
+    values: Array, image: Array, grid: Array, call: TracedCall, needed: tuple[bool, bool]
 ) -> list[Array]:
     """Compute the needed gradients of gather, in the dtype of sums."""
 
@@ -183,11 +189,11 @@ def backward(
 
     image_axes, grid_axes, value_axes, replicated = axes_of(call)
     results = [names for names, need in zip((image_axes, grid_axes), needed, strict=True) if need]
-    axes = Axes((value_axes, image_axes, grid_axes), tuple(results), replicated)
+    axes = AxisNames((value_axes, image_axes, grid_axes), tuple(results), replicated)
     return partitioned(differentiate, axes, (values, image, grid))
 
 
-def scatter(values: Array, grid: Array, call: Call) -> Array:
+def scatter(values: Array, grid: Array, call: TracedCall) -> Array:
     """Apply the transpose of gather: (N, C, *spatial) in the dtype of sums."""
 
     def add(values: Array, grid: Array) -> list[Array]:
@@ -198,12 +204,12 @@ def scatter(values: Array, grid: Array, call: Call) -> Array:
         return gradients(part, image, (True, False), values, grid)
 
     image_axes, grid_axes, value_axes, replicated = axes_of(call)
-    axes = Axes((value_axes, grid_axes), (image_axes,), replicated)
+    axes = AxisNames((value_axes, grid_axes), (image_axes,), replicated)
     return partitioned(add, axes, (values, grid))[0]
 
 
 def gradients(
-    call: Call,
+    call: TracedCall,
     image: ArrayType,
     needed: tuple[bool, bool],
     values: Array,
@@ -222,7 +228,7 @@ def gradients(
     return results
 
 
-def supports(*avals: Any, call: Call, dtype: Any = None, **parameters: Any) -> bool:
+def supports(*avals: Any, call: TracedCall, dtype: Any = None, **parameters: Any) -> bool:
     """Whether the CPU kernels compute a call as launches that are known before it runs."""
     on_cpu()  # the kernels are imported here, while forks wait
     plan = call.plan
@@ -238,7 +244,7 @@ def supports(*avals: Any, call: Call, dtype: Any = None, **parameters: Any) -> b
 @functools.cache
 def prefilter_steps(
     image: ArrayType, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool
-) -> Prepared | None:
+) -> KeptLaunches | None:
     """Prepare the prefilter along some axes; None if it is not a row of launches."""
     with forks.held():
         from gridsample.kernels.spline.planning import Filter, passes
@@ -253,8 +259,8 @@ def prefilter_steps(
         if step.windows.number > 1 and (k or BOUNDARIES[step.filter.extended].joins_ends):
             return None
         source = Place(RESULT, 0) if k else Place(ARGUMENT, 0)
-        steps.append(Step(step.launch, {"source": source, "target": Place(RESULT, 0)}, {}))
-    return Results(image).prepare(steps) if steps else None
+        steps.append(LaunchStep(step.launch, {"source": source, "target": Place(RESULT, 0)}, {}))
+    return StepArrays(image).prepare(steps) if steps else None
 
 
 def prefilter(image: Array, **options: Any) -> Array:
@@ -266,7 +272,7 @@ def prefilter(image: Array, **options: Any) -> Array:
 
     names = tuple(f"a{k}" for k in range(image.ndim))
     replicated = tuple(names[k] for k in sorted(options["axes"]))
-    return partitioned(compute, Axes((names,), (names,), replicated), [image])[0]
+    return partitioned(compute, AxisNames((names,), (names,), replicated), [image])[0]
 
 
 def supports_prefilter(image: Any, **options: Any) -> bool:

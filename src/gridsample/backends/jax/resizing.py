@@ -23,7 +23,7 @@ from gridsample.backends.jax.launches import type_of
 from gridsample.backends.jax.lowering import bind, lower, type_like
 from gridsample.backends.jax.resizing_programs import Maps
 from gridsample.backends.jax.sampling import is_complex, to_complex, to_real
-from gridsample.backends.jax.sharding import Axes, partitioned
+from gridsample.backends.jax.sharding import AxisNames, partitioned
 from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions import tables
 from gridsample.definitions.bands import Band
@@ -223,7 +223,7 @@ def on_shards(
     names = ("n", "c", *[f"s{k}" for k in range(len(maps))])
     results = (*names[:2], *[f"r{k}" if k in changing else f"s{k}" for k in range(len(maps))])
     replicated = tuple(f"{prefix}{k}" for k in changing for prefix in "sr")
-    return partitioned(resized, Axes((names,), (results,), replicated), [image])[0]
+    return partitioned(resized, AxisNames((names,), (results,), replicated), [image])[0]
 
 
 # The primitives -----------------------------------------------------------------------------------

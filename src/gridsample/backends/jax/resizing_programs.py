@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
-from gridsample.backends.jax.launches import ArrayType, Prepared, Results, layout_of
+from gridsample.backends.jax.handler import ARGUMENT, RESULT, LaunchStep, Place
+from gridsample.backends.jax.launches import ArrayType, KeptLaunches, StepArrays, layout_of
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import of_labels, of_resizing
@@ -39,18 +39,18 @@ def steps_of(
     real: np.dtype[Any],
     rounding: str,
     last: bool,
-) -> Prepared | None:
+) -> KeptLaunches | None:
     """Prepare the bands of maps; None if nothing changes."""
     chains = of_resizing().chains
     planes = chains.Planes(planes_of(source, last), source.dtype)
     links = chains.chain_of(maps, planes, dtype, type_name(real), pool.cores(), rounding)
     if not links:
         return None
-    results, place, steps = Results(result_of(maps, source, dtype)), Place(ARGUMENT, 0), []
+    results, place, steps = StepArrays(result_of(maps, source, dtype)), Place(ARGUMENT, 0), []
     for k, link in enumerate(links, start=1):
         is_last = k == len(links)
         target = Place(RESULT, 0) if is_last else results.add_intermediate(link.result.nbytes)
-        steps.append(Step(link.launch, {"source": place, "target": target}, {}))
+        steps.append(LaunchStep(link.launch, {"source": place, "target": target}, {}))
         place = target
     return results.prepare(steps)
 
@@ -69,12 +69,12 @@ def range_of(maps: Maps, dtype: np.dtype[Any]) -> tuple[int, int] | None:
 
 
 @functools.cache
-def vote_steps(maps: Maps, source: ArrayType, last: bool) -> Prepared:
+def vote_steps(maps: Maps, source: ArrayType, last: bool) -> KeptLaunches:
     """Prepare the resizing of labels, of which `range_of` is known."""
     labels, target = of_labels(), result_of(maps, source, source.dtype)
     bands = tuple([axis_map.band for axis_map in maps])
     range_ = range_of(maps, source.dtype)
     assert range_ is not None
     launch = labels.prepare(bands, layout_of(source, last), layout_of(target, last), *range_)
-    step = Step(launch, {"source": Place(ARGUMENT, 0), "target": Place(RESULT, 0)}, {})
-    return Results(target).prepare([step])
+    step = LaunchStep(launch, {"source": Place(ARGUMENT, 0), "target": Place(RESULT, 0)}, {})
+    return StepArrays(target).prepare([step])

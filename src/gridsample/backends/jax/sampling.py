@@ -15,7 +15,7 @@ import numpy as np
 
 from gridsample.backends.jax import batching, primitives
 from gridsample.backends.jax.fallback import as_function
-from gridsample.backends.jax.taps import Array, Call, output_shape, real_type, with_promotion
+from gridsample.backends.jax.taps import Array, TracedCall, output_shape, real_type, with_promotion
 
 batching.register()
 
@@ -36,7 +36,7 @@ def to_complex(array: Array) -> Array:
     return jax.lax.complex(real, imaginary)
 
 
-def real_call(call: Call) -> Call:
+def real_call(call: TracedCall) -> TracedCall:
     """The call for the parts of a complex image."""
     plan, channels = call.plan, call.plan.channels
     call = call._replace(plan=replace(plan, channels=2 * channels, dtype=plan.real))
@@ -49,7 +49,7 @@ def real_call(call: Call) -> Call:
 
 @with_promotion
 @functools.partial(jax.jit, static_argnums=(2, 3))
-def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
+def gather(image: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
     """Sample an image (N, C, *spatial) at a grid's points: (N, C, *out) in a dtype."""
     real = real_type(call)
     shape = output_shape(image, grid.shape[:-1])
@@ -63,7 +63,7 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
 
 @with_promotion
 @functools.partial(jax.jit, static_argnums=(2, 3))
-def scatter(values: Array, grid: Array, call: Call, dtype: Any) -> Array:
+def scatter(values: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
     """Apply the transpose of `gather`, for a call without a fill value: (N, C, *spatial)."""
     real = real_type(call)
     sum_type = np.result_type(real, np.complex64) if is_complex(values.dtype) else real
@@ -75,7 +75,12 @@ def scatter(values: Array, grid: Array, call: Call, dtype: Any) -> Array:
 @with_promotion
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))
 def backward(
-    values: Array, image: Array, grid: Array, call: Call, needed: tuple[bool, bool], dtype: Any
+    values: Array,
+    image: Array,
+    grid: Array,
+    call: TracedCall,
+    needed: tuple[bool, bool],
+    dtype: Any,
 ) -> tuple[Array | None, Array | None]:
     """Compute the needed gradients of `gather`: the image's in a dtype, the grid's in its own."""
     real = real_type(call)

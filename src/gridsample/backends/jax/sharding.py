@@ -20,7 +20,7 @@ from gridsample.backends.jax.taps import Array
 Names = tuple[str, ...]
 
 
-class Axes(NamedTuple):
+class AxisNames(NamedTuple):
     """The names of the axes of all arrays.
 
     Attributes:
@@ -42,7 +42,7 @@ class Axes(NamedTuple):
 
 
 def partitioned(
-    compute: Callable[..., Sequence[Array]], axes: Axes, arrays: Sequence[Array]
+    compute: Callable[..., Sequence[Array]], axes: AxisNames, arrays: Sequence[Array]
 ) -> list[Array]:
     """Call a function of arrays, which returns a list, on the shards of each device.
 
@@ -97,7 +97,7 @@ def has_several_devices() -> bool:
         return False
 
 
-def mesh_axes(axes: Axes, arrays: Sequence[Any]) -> dict[str, Any]:
+def mesh_axes(axes: AxisNames, arrays: Sequence[Any]) -> dict[str, Any]:
     """The mesh axes along which each axis is sharded: as in the first array that is."""
     assigned: dict[str, Any] = {}
     for names, array in zip((*axes.results, *axes.arguments), arrays, strict=True):
@@ -118,7 +118,7 @@ def as_axes(entry: Any) -> tuple[Any, ...]:
     return entry if isinstance(entry, tuple) else (entry,)
 
 
-def reduced_axes(axes: Axes, names: Names, assigned: dict[str, Any]) -> tuple[Any, ...]:
+def reduced_axes(axes: AxisNames, names: Names, assigned: dict[str, Any]) -> tuple[Any, ...]:
     """The mesh axes over which a result with these names of axes is summed."""
     return tuple(
         axis for name, entry in assigned.items() if name not in names for axis in as_axes(entry)

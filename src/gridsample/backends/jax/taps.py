@@ -44,7 +44,7 @@ def with_promotion(function: Function) -> Function:
     return cast(Function, call)
 
 
-class Call(NamedTuple):
+class TracedCall(NamedTuple):
     """What is known about a call before it is traced.
 
     Attributes:
@@ -62,7 +62,7 @@ class Call(NamedTuple):
     last: bool = False
 
 
-def with_sizes(call: Call, image: Sequence[int], grid: Sequence[int]) -> Call:
+def with_sizes(call: TracedCall, image: Sequence[int], grid: Sequence[int]) -> TracedCall:
     """The call for an image and a grid of other shapes, whose channels may be repeated."""
     channels, fill = call.plan.channels, call.fill
     if len(fill) > 1:
@@ -72,7 +72,7 @@ def with_sizes(call: Call, image: Sequence[int], grid: Sequence[int]) -> Call:
     return call._replace(plan=plan, fill=fill)
 
 
-class Axis(NamedTuple):
+class TracedAxis(NamedTuple):
     """An axis of the image, its method and its boundary.
 
     Attributes:
@@ -113,13 +113,13 @@ class Position(NamedTuple):
         slope: d position / d coordinate.
     """
 
-    axis: Axis
+    axis: TracedAxis
     base: Array
     t: Array
     slope: Array
 
 
-class Tap(NamedTuple):
+class TracedTap(NamedTuple):
     """A tap of each point, (N, *out).
 
     Attributes:
@@ -133,7 +133,7 @@ class Tap(NamedTuple):
     weights: Array
 
 
-class Points(NamedTuple):
+class TracedPoints(NamedTuple):
     """All points.
 
     Attributes:
@@ -154,13 +154,13 @@ class Points(NamedTuple):
 TARGET = "XLA without this library's kernels"
 
 
-def axes_of(call: Call) -> list[Axis]:
+def axes_of(call: TracedCall) -> list[TracedAxis]:
     """Describe all axes of a call, x first."""
     plan = call.plan
     normalized = require_name(plan.coords, TARGET) == "normalized"
     require_boundary(plan.continues, TARGET)
     return [
-        Axis(
+        TracedAxis(
             size, method.derivative(order), method.first, method.rounding, BOUNDARIES[name].code,
             edge, BOUNDARIES[name].odd, folds, plan.align_corners if normalized else None,
             plan.margin, order,
@@ -172,7 +172,7 @@ def axes_of(call: Call) -> list[Axis]:
     ]  # fmt: skip
 
 
-def unnormalize(coordinate: Array, axis: Axis) -> tuple[Array, Array]:
+def unnormalize(coordinate: Array, axis: TracedAxis) -> tuple[Array, Array]:
     """Return the positions of coordinates, and where they are in the image."""
     position, last = coordinate, float(axis.size - 1)
     if axis.aligned is not None:
@@ -182,7 +182,7 @@ def unnormalize(coordinate: Array, axis: Axis) -> tuple[Array, Array]:
     return position, AXIS.inside(position, last, axis.margin)
 
 
-def locate(coordinate: Array, axis: Axis) -> tuple[Array, Array, Array, Array, Array]:
+def locate(coordinate: Array, axis: TracedAxis) -> tuple[Array, Array, Array, Array, Array]:
     """Return base indices, fractions, slopes, and where points are valid and have taps."""
     last, reach = float(axis.size - 1), float(len(axis.table) + 1)
     position, inside = unnormalize(coordinate, axis)
@@ -214,14 +214,14 @@ def fraction_jvp(primals: Any, tangents: Any) -> Any:
     return fraction(*primals), tangents[0] * slope
 
 
-def position_of(coordinate: Array, axis: Axis) -> tuple[Position, Array, Array]:
+def position_of(coordinate: Array, axis: TracedAxis) -> tuple[Position, Array, Array]:
     """Find the positions along an axis, and where points are valid and have taps."""
     base, t, slope, valid, inside = locate(jax.lax.stop_gradient(coordinate), axis)
     slope = jnp.broadcast_to(slope, t.shape)
     return Position(axis, base, fraction(coordinate, t, slope), slope), valid, inside
 
 
-def tap_of(position: Position, number: Any) -> Tap:
+def tap_of(position: Position, number: Any) -> TracedTap:
     """Compute one of the taps along an axis; its number may be traced.
 
     The weights are polynomials in t, so that JAX differentiates them.
@@ -238,13 +238,13 @@ def tap_of(position: Position, number: Any) -> Tap:
     if axis.odd:
         weights = weights * AXIS.fold_sign(index, axis.size, axis.boundary, axis.edge)
     weights = jnp.broadcast_to(weights, index.shape).astype(t.dtype)
-    return Tap([jnp.maximum(pixel, 0)], pixel >= 0, weights)
+    return TracedTap([jnp.maximum(pixel, 0)], pixel >= 0, weights)
 
 
 # All axes -----------------------------------------------------------------------------------------
 
 
-def points_of(grid: Array, call: Call, real: Any) -> Points:
+def points_of(grid: Array, call: TracedCall, real: Any) -> TracedPoints:
     """Find the taps of a grid's points (N, *out, D)."""
     coordinates = grid.astype(real)
     axes, valid, inside = [], jnp.ones((), bool), jnp.ones((), bool)
@@ -256,7 +256,7 @@ def points_of(grid: Array, call: Call, real: Any) -> Points:
         position, axis_valid, axis_inside = position_of(coordinate, axis)
         axes.append(position)
         valid, inside = valid & axis_valid, inside & axis_inside
-    return Points(axes, valid, inside)
+    return TracedPoints(axes, valid, inside)
 
 
 def own_index(coordinate: Array, k: int) -> Array:
@@ -268,14 +268,14 @@ def own_index(coordinate: Array, k: int) -> Array:
 UNROLLED = 4
 
 
-def rows_of(points: Points) -> list[tuple[int, ...]]:
+def rows_of(points: TracedPoints) -> list[tuple[int, ...]]:
     """The rows of taps along x: the number of each among the taps of the other axes."""
     return list(
         itertools.product(*[range(len(position.axis.table)) for position in points.axes[1:]])
     )
 
 
-def row_of(points: Points, numbers: Sequence[Any]) -> list[Tap]:
+def row_of(points: TracedPoints, numbers: Sequence[Any]) -> list[TracedTap]:
     """The taps of a row along x.
 
     Each is an array of its own: XLA then computes a sum of taps in one loop over the points, which
@@ -289,7 +289,9 @@ def row_of(points: Points, numbers: Sequence[Any]) -> list[Tap]:
         pixels = [*tap.pixels, *pixels]
         kept, weights = kept & tap.kept, weights * tap.weights
     row = [tap_of(x, k) for k in range(len(x.axis.table))]
-    return [Tap([*pixels, *tap.pixels], kept & tap.kept, weights * tap.weights) for tap in row]
+    return [
+        TracedTap([*pixels, *tap.pixels], kept & tap.kept, weights * tap.weights) for tap in row
+    ]
 
 
 def accumulate(
@@ -337,7 +339,7 @@ def read(image: Array, pixels: Sequence[Array]) -> Array:
     return jax.vmap(read_item, (0, None))(planes, index[0])
 
 
-def fill_of(call: Call, dtype: Any) -> Array:
+def fill_of(call: TracedCall, dtype: Any) -> Array:
     """The fill value as an array that broadcasts over (N, C, *out)."""
     return jnp.asarray(fill_array(call.fill, dtype, 2 + len(call.plan.out)))
 
@@ -347,13 +349,13 @@ def output_shape(image: Array, points: Sequence[int]) -> tuple[int, ...]:
     return (points[0] if image.shape[0] == 1 else image.shape[0], image.shape[1], *points[1:])
 
 
-def summed(image: Array, points: Points, call: Call, real: Any) -> Array:
+def summed(image: Array, points: TracedPoints, call: TracedCall, real: Any) -> Array:
     """Sum the taps of all points of a real image: (N, C, *out) in the dtype of sums."""
     blends, zero = bool(call.fill) and call.plan.filled, jnp.zeros((), image.dtype)
     fill = fill_of(call, real)
     outside, invalid = (0, 0) if any(call.order) or call.tangent else (fill, math.nan)
 
-    def add(sums: Any, tap: Tap) -> Any:
+    def add(sums: Any, tap: TracedTap) -> Any:
         total, dropped_weight, any_kept = sums
         kept, weights = tap.kept[:, np.newaxis], tap.weights[:, np.newaxis]
         values = jnp.where(kept, read(image, tap.pixels), zero).astype(real)
@@ -380,7 +382,7 @@ def summed(image: Array, points: Points, call: Call, real: Any) -> Array:
     return jnp.where(points.valid[:, np.newaxis], total, invalid)
 
 
-def copied(image: Array, points: Points, call: Call) -> Array:
+def copied(image: Array, points: TracedPoints, call: TracedCall) -> Array:
     """Copy the pixel of each point, which is exact for integers of any size."""
     (tap,) = row_of(points, [0] * (len(points.axes) - 1))
     fill = fill_of(call, image.dtype)
@@ -389,6 +391,6 @@ def copied(image: Array, points: Points, call: Call) -> Array:
     return jnp.where((points.inside & points.valid)[:, np.newaxis], values, fill)
 
 
-def real_type(call: Call) -> Any:
+def real_type(call: TracedCall) -> Any:
     """The dtype of sums, which is single precision where JAX has no double precision."""
     return jax.dtypes.canonicalize_dtype(call.plan.real)

@@ -32,7 +32,7 @@ from gridsample.backends.torch import (
     resizing,
     streaming,
 )
-from gridsample.backends.torch.fast_path import TYPES, Prepared, without_data
+from gridsample.backends.torch.fast_path import TYPES, PreparedTensorCall, without_data
 from gridsample.backends.torch.operators import numpy_type
 from gridsample.backends.torch.schemas import flat_options
 from gridsample.backends.torch.traced import traceable
@@ -102,7 +102,7 @@ def resolve(
     return resolved.changed(plan=call)
 
 
-class PreparedSampling(PreparedCall):
+class TensorSampling(PreparedCall):
     """Sampling of eager tensors of certain layouts at the points of a grid.
 
     Attributes:
@@ -113,7 +113,9 @@ class PreparedSampling(PreparedCall):
 
     __slots__ = ("kernels", "options", "request")
 
-    def __init__(self, request: Request, options: Options, kernels: Prepared | None) -> None:
+    def __init__(
+        self, request: Request, options: Options, kernels: PreparedTensorCall | None
+    ) -> None:
         super().__init__()
         self.request, self.options, self.kernels = request, options, kernels
 
@@ -133,7 +135,7 @@ class PreparedSampling(PreparedCall):
         return result.movedim(1, -1) if last else result
 
 
-def prepare_sampling(request: Request, layouts: Any, filled: bool) -> PreparedSampling | None:
+def prepare_sampling(request: Request, layouts: Any, filled: bool) -> TensorSampling | None:
     """Prepare sampling at a grid; None if the image or the grid is first converted.
 
     ``layouts`` are those of the image and the grid, and a number of threads, or a GPU.
@@ -145,17 +147,17 @@ def prepare_sampling(request: Request, layouts: Any, filled: bool) -> PreparedSa
     if resolved.plan is None:
         return None
     if filled:
-        return PreparedSampling(request, resolved, None)
+        return TensorSampling(request, resolved, None)
     planes, points = without_data(*image), without_data(*grid)
     planes = planes.movedim(-1, 1) if resolved.channels_last() else planes
-    kernels: type[Prepared] = cuda_calls.PreparedOnGPU
+    kernels: type[PreparedTensorCall] = cuda_calls.PreparedOnGPU
     if isinstance(processor, int):
-        kernels, threads = Prepared, resolved.threads or processor
+        kernels, threads = PreparedTensorCall, resolved.threads or processor
         out, ready = operators.ready_gather(resolved.plan, planes, points, threads)
     else:
         out, ready = cuda_calls.ready_gather(resolved.plan, planes, points)
     call = None if ready is None else kernels(ready, out, resolved)
-    return PreparedSampling(request, resolved, call)
+    return TensorSampling(request, resolved, call)
 
 
 def with_fill(resolved: Options, request: Request, fill_value: Any, image: Tensor) -> Options:

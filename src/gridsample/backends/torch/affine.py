@@ -13,7 +13,7 @@ from gridsample.backends import maps
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.torch import cuda, derivatives, operators
 from gridsample.backends.torch.operators import (
-    Call,
+    OperatorCall,
     call_for,
     check_values,
     empty,
@@ -89,7 +89,7 @@ class AffineCall(NamedTuple):
     backend: Backend
     out: Size
     options: Options
-    call: Call
+    call: OperatorCall
     on_gpu: bool
 
     def sample(self, image: Tensor, theta: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ from gridsample.backends.torch import footprints
 from gridsample.backends.torch.internals import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
-    Call,
     Maybe,
+    OperatorCall,
     call_for,
     check_differentiable,
     check_values,
@@ -122,7 +122,7 @@ def on_device(tensor: Tensor) -> Any:
 # Computation --------------------------------------------------------------------------------------
 
 
-def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tensor:
+def run_gather(call: OperatorCall, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tensor:
     """Compute gather."""
     plan, out = call.plan, empty_gather(image, grid, call.order)
     if call.vanishes:
@@ -134,7 +134,7 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tens
 
 
 def sample_into(
-    call: Call,
+    call: OperatorCall,
     image: Tensor,
     points: Tensor,
     out: Tensor,
@@ -152,13 +152,13 @@ def copies_of(image: Tensor, sizes: Sequence[Sequence[int]], plan: Plan) -> Iter
     """Yield an image, and copies of it that are halved to the following sizes."""
     yield image
     if len(sizes) > 1:
-        images = footprints.Pyramid(widened(image, plan))
+        images = footprints.HalvedImage(widened(image, plan))
         for spatial in sizes[1:]:
             yield match_layout(images.at(spatial), image)
 
 
 def sample_level(
-    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, level: int,
+    call: OperatorCall, image: Tensor, points: Tensor, out: Tensor, fill: Fill, level: int,
     launch: launching.LaunchOptions,
 ) -> None:  # fmt: skip
     """Gather from a copy of the image that is halved ``level`` times."""
@@ -205,8 +205,8 @@ def transpose(source: Tensor, target: Tensor, launch: launching.LaunchOptions) -
 
 
 def find_levels(
-    call: Call, points: Tensor, launch: launching.LaunchOptions
-) -> tuple[Call, Sequence[Sequence[int]], int]:
+    call: OperatorCall, points: Tensor, launch: launching.LaunchOptions
+) -> tuple[OperatorCall, Sequence[Sequence[int]], int]:
     """Find out what the points of a call need.
 
     Returns:
@@ -239,7 +239,7 @@ def widened(image: Tensor, plan: Plan) -> Tensor:
 
 
 def run_backward(
-    call: Call, values: Tensor, image: Maybe, grid: Tensor,
+    call: OperatorCall, values: Tensor, image: Maybe, grid: Tensor,
     outputs: tuple[Tensor, Tensor], needed: Needed, fill: Fill = (),
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute the needed gradients of image and grid; ``outputs`` are empty tensors for them."""
@@ -260,7 +260,7 @@ def run_backward(
     return first if grad_image is None else grad_image, second
 
 
-def grid_has_gradient(call: Call) -> bool:
+def grid_has_gradient(call: OperatorCall) -> bool:
     """Whether values depend on positions between pixels: those of steps, as "nearest", do not."""
     return any(
         n + 1 < method.powers for n, method in zip(call.order, call.plan.methods, strict=True)
@@ -268,7 +268,7 @@ def grid_has_gradient(call: Call) -> bool:
 
 
 def sweep(
-    call: Call, values: Tensor, image: Maybe, points: Tensor, first: Maybe,
+    call: OperatorCall, values: Tensor, image: Maybe, points: Tensor, first: Maybe,
     need_grid: bool, fill: Fill, launch: launching.LaunchOptions,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """Compute both gradients.
@@ -302,7 +302,7 @@ def sweep(
 
 
 def sweep_level(
-    call: Call, values: Tensor, image: Maybe, points: Tensor, first: Maybe,
+    call: OperatorCall, values: Tensor, image: Maybe, points: Tensor, first: Maybe,
     make: Gradients | None, fill: Fill, level: tuple[int, int], launch: launching.LaunchOptions,
 ) -> Maybe:  # fmt: skip
     """Run the fused kernel for each part of a tensor.
@@ -415,8 +415,8 @@ def exact_sums(plan: Plan, grad_image: Tensor, samples: int = 1) -> launching.Su
 
 
 def run_double_backward(
-    call: Call, values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
-    needed: Needed, fill: Fill = (),
+    call: OperatorCall, values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe,
+    by_grid: Maybe, needed: Needed, fill: Fill = (),
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward; one that is not needed is an empty tensor."""
     plan, launch = call.plan, launch_options(values)
@@ -487,7 +487,7 @@ def is_exporting_program() -> bool:
 
 
 def gather_on_gpu(
-    image: Tensor, grid: Tensor, options: Options, prepared_call: Call | None = None
+    image: Tensor, grid: Tensor, options: Options, prepared_call: OperatorCall | None = None
 ) -> Tensor:
     """Compute gather for CUDA tensors; their call, if it is known."""
     call = prepared_call or call_for(image.shape, image, grid, options)
@@ -506,7 +506,7 @@ def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], options: O
 
 def backward_on_gpu(
     values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options,
-    prepared_call: Call | None = None,
+    prepared_call: OperatorCall | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute backward for CUDA tensors; their call, if it is known."""
     call = prepared_call or call_for(image.shape, image, grid, options)
@@ -559,13 +559,13 @@ for name, compute in (
 # Affine maps without a grid -----------------------------------------------------------------------
 
 
-def run_affine(call: Call, image: Tensor, theta: Tensor, out: Tensor, fill: Fill) -> None:
+def run_affine(call: OperatorCall, image: Tensor, theta: Tensor, out: Tensor, fill: Fill) -> None:
     """Sample at the points of affine maps (N, D, D + 1), without storing their grid."""
     sample_into(call, image, theta.detach(), out, fill, launch_options(image, affine=True))
 
 
 def run_affine_backward(
-    call: Call, values: Tensor, image: Tensor, theta: Tensor, needed: Needed, fill: Fill
+    call: OperatorCall, values: Tensor, image: Tensor, theta: Tensor, needed: Needed, fill: Fill
 ) -> tuple[Maybe, Tensor]:
     """Compute the needed gradients of image and maps."""
     first = empty(image.shape, image, image.dtype).zero_() if needed[0] else None

@@ -22,9 +22,9 @@ from gridsample.backends.torch.cuda import (
     launch_options,
     on_device,
 )
-from gridsample.backends.torch.fast_path import Prepared
+from gridsample.backends.torch.fast_path import PreparedTensorCall
 from gridsample.backends.torch.internals import dispatch_keys, eager_keys
-from gridsample.backends.torch.operators import CLASSES, Call, empty, empty_gather, sum_type
+from gridsample.backends.torch.operators import CLASSES, OperatorCall, empty, empty_gather, sum_type
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import launching
 
@@ -62,7 +62,7 @@ class BackwardLaunch(NamedTuple):
     real: torch.dtype
 
 
-class PreparedOnGPU(Prepared):
+class PreparedOnGPU(PreparedTensorCall):
     """A call of gather for CUDA tensors with certain layouts, and the calls of its gradients."""
 
     __slots__ = ()
@@ -108,7 +108,9 @@ class PreparedOnGPU(Prepared):
         return grad_image, None if gradient is None else add_up(gradient).view(grid.shape)
 
 
-def ready_gather(call: Call, image: Tensor, grid: Tensor) -> tuple[Tensor, launching.Call | None]:
+def ready_gather(
+    call: OperatorCall, image: Tensor, grid: Tensor
+) -> tuple[Tensor, launching.Call | None]:
     """Return gather's output and the kernel's call, for an image (N, C, *spatial) and a grid.
 
     The tensors have layouts, but no memory.  There is no call if it is more than one launch.
@@ -128,7 +130,7 @@ def ready_gather(call: Call, image: Tensor, grid: Tensor) -> tuple[Tensor, launc
 
 
 def backward_launch(
-    call: Call, values: Tensor, image: Tensor, grid: Tensor, needed: Needed
+    call: OperatorCall, values: Tensor, image: Tensor, grid: Tensor, needed: Needed
 ) -> BackwardLaunch | None:
     """Return the launch for the needed gradients; None if it is more than one launch."""
     plan, real = call.plan, sum_type(call.plan)
@@ -149,7 +151,7 @@ def backward_launch(
     return BackwardLaunch(kernel_call, grad_image.stride(), real)
 
 
-def is_single_launch(call: Call, image: Tensor) -> bool:
+def is_single_launch(call: OperatorCall, image: Tensor) -> bool:
     """Whether one launch samples an image as it is, if that need not be copied."""
     views = image.is_complex() or image.dtype == torch.bool
     return not (call.vanishes or views or call.plan.footprint is not None)

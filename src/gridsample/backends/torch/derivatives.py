@@ -25,7 +25,7 @@ from torch.autograd import forward_ad
 
 from gridsample.backends.base import Needed
 from gridsample.backends.torch import cuda, footprints, operators
-from gridsample.backends.torch.fast_path import Prepared
+from gridsample.backends.torch.fast_path import PreparedTensorCall
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import (
     apply_rule,
@@ -369,7 +369,7 @@ class EagerGather(Gather):
 
     @staticmethod
     def forward(
-        ctx: Any, image: Tensor, grid: Tensor, options: Options, prepared: Prepared | None
+        ctx: Any, image: Tensor, grid: Tensor, options: Options, prepared: PreparedTensorCall | None
     ) -> Any:
         """Compute gather."""
         ctx.save_for_backward(image, grid)
@@ -397,7 +397,8 @@ class EagerGather(Gather):
 
 
 # Computes gather for eager tensors, perhaps by a prepared call, and records it for autograd.
-record_gather: Callable[[Tensor, Tensor, Options, Prepared | None], Tensor] = EagerGather.apply  # type: ignore[attr-defined]
+Record = Callable[[Tensor, Tensor, Options, PreparedTensorCall | None], Tensor]
+record_gather: Record = EagerGather.apply  # type: ignore[attr-defined]
 
 
 def eager_gather(image: Tensor, grid: Tensor, options: Options) -> Tensor:

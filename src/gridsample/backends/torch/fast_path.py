@@ -1,9 +1,9 @@
 """Eager CPU tensors, which are passed to the kernels by their addresses.
 
-A whole call of `grid_sample` is prepared once for all tensors with the same layouts (`Prepared`).
-A repeated call then takes little longer than its kernels.  This matters most after a convolution,
-when Python's objects and functions have left the processor's cache: each that a call needs costs as
-much as sampling hundreds of points.
+A whole call of `grid_sample` is prepared once for all tensors with the same layouts
+(`PreparedTensorCall`).  A repeated call then takes little longer than its kernels.  This matters
+most after a convolution, when Python's objects and functions have left the processor's cache: each
+that a call needs costs as much as sampling hundreds of points.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def pays_interleaving(values: Tensor, image: Tensor) -> bool:
     return image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG
 
 
-class Prepared:
+class PreparedTensorCall:
     """A call for eager tensors with certain layouts, of which all but their addresses is known.
 
     Attributes:

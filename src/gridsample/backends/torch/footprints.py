@@ -9,7 +9,7 @@ function can be differentiated if plain sampling can.
 
 Labels are counted one label at a time (`vote`), again without arrays of all samples.
 
-`Pyramid`, and the gradient of a grid from those of sides, serve the GPU kernels, too.
+`HalvedImage`, and the gradient of a grid from those of sides, serve the GPU kernels, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Size = Sequence[Any]
 AXIS = bound(torch)
 
 
-class Sample(NamedTuple):
+class FootprintSample(NamedTuple):
     """One sample of every point.
 
     Attributes:
@@ -65,7 +65,7 @@ class Sample(NamedTuple):
         return present * self.share.unsqueeze(1).to(present.real.dtype)
 
 
-class Footprints(Neighbours):
+class TensorFootprints(Neighbours):
     """The footprints of a grid's points.
 
     The grid may have more axes between its first and last than the image; they come first, and
@@ -109,7 +109,7 @@ class Footprints(Neighbours):
             self.largest = [int(n.max()) for n in self.counts]
             self.deepest = int(self.level.max())
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self) -> Iterator[FootprintSample]:
         """Yield the samples of all points, level by level."""
         options, base = (
             self.options,
@@ -128,7 +128,7 @@ class Footprints(Neighbours):
                     along.append((j + 0.5) / count - 0.5)
                     # A point with one sample keeps its bits.
                     grid = grid + torch.where(count > 1, along[-1] * side, 0)
-                yield Sample(
+                yield FootprintSample(
                     n,
                     level.spatial,
                     sampling,
@@ -139,7 +139,7 @@ class Footprints(Neighbours):
                     gain,
                 )
 
-    def coordinate_jvp(self, grid_tangent: Tensor, sample: Sample) -> Tensor:
+    def coordinate_jvp(self, grid_tangent: Tensor, sample: FootprintSample) -> Tensor:
         """The change of a sample's coordinates as the grid changes by ``grid_tangent``."""
         grid_tangent = grid_tangent.to(self.grid.dtype)
         result = grid_tangent
@@ -148,7 +148,7 @@ class Footprints(Neighbours):
                 result = result + along * self.difference(grid_tangent, k)
         return sample.gain * result
 
-    def coordinate_vjp(self, slopes: Tensor, sample: Sample) -> Tensor:
+    def coordinate_vjp(self, slopes: Tensor, sample: FootprintSample) -> Tensor:
         """Apply the transpose of `coordinate_jvp`, for the points that have the sample."""
         slopes = torch.where(sample.exists.unsqueeze(-1), sample.gain * slopes, 0)
         result = slopes
@@ -174,7 +174,7 @@ def grid_gradient(grid: Tensor, slopes: Tensor) -> Tensor:
 # Halved images ------------------------------------------------------------------------------------
 
 
-class Pyramid:
+class HalvedImage:
     """An image (N, C, *spatial), halved by area as samples go from level to level."""
 
     def __init__(self, image: Tensor) -> None:
@@ -217,15 +217,15 @@ def weighed(image: Tensor, axis: int, indices: Any, weights: Any) -> Tensor:
 
 
 def summed(
-    footprints: Footprints,
+    footprints: TensorFootprints,
     image: Tensor,
     needed: Sequence[bool],
-    gradients_of: Callable[[Sample, Tensor], tuple[Maybe, Maybe]],
+    gradients_of: Callable[[FootprintSample, Tensor], tuple[Maybe, Maybe]],
 ) -> tuple[Maybe, Maybe]:
     """Sum the gradients of an image and of coordinates over all samples."""
     grad_image: Any = 0
     grad_grid: Any = 0
-    images = Pyramid(image)
+    images = HalvedImage(image)
     for sample in footprints.samples():
         first, second = gradients_of(sample, images.at(sample.spatial))
         if needed[0] and first is not None:
@@ -239,7 +239,7 @@ def gather_along(
     jvp: Any, image: Tensor, grid: Tensor, grid_tangent: Tensor, options: Options
 ) -> Tensor:
     """Compute the directional derivative of gather by that of plain sampling, ``jvp``."""
-    footprints, images = Footprints(grid, image.shape[2:], options), Pyramid(image)
+    footprints, images = TensorFootprints(grid, image.shape[2:], options), HalvedImage(image)
     total: Any = 0
     for sample in footprints.samples():
         tangent = footprints.coordinate_jvp(grid_tangent, sample)
@@ -253,7 +253,7 @@ def scatter_along(
     jvp: Any, values: Tensor, grid: Tensor, grid_tangent: Tensor, size: Size, options: Options
 ) -> Tensor:
     """Compute the directional derivative of scatter by that of plain sampling, ``jvp``."""
-    footprints = Footprints(grid, size[2:], options)
+    footprints = TensorFootprints(grid, size[2:], options)
     total: Any = 0
     for sample in footprints.samples():
         level_size = (*size[:2], *sample.spatial)
@@ -274,9 +274,9 @@ def backward_along(
     options: Options,
 ) -> tuple[Maybe, Maybe]:
     """Compute the directional derivatives of backward by those of plain sampling, ``jvp``."""
-    footprints = Footprints(grid, image.shape[2:], options)
+    footprints = TensorFootprints(grid, image.shape[2:], options)
 
-    def gradients_of(sample: Sample, source: Tensor) -> tuple[Maybe, Maybe]:
+    def gradients_of(sample: FootprintSample, source: Tensor) -> tuple[Maybe, Maybe]:
         tangent = footprints.coordinate_jvp(grid_tangent, sample)
         arguments = sample.values(values), source, sample.grid, tangent, needed
         gradients: tuple[Maybe, Maybe] = jvp(*arguments, sample.options)
@@ -296,8 +296,8 @@ def double_backward(
     options: Options,
 ) -> list[Maybe]:
     """Compute the needed gradients of backward in their dtypes, by those of plain sampling."""
-    footprints, sources = Footprints(grid, image.shape[2:], options), Pyramid(image)
-    upstreams = None if upstream_image is None else Pyramid(upstream_image)
+    footprints, sources = TensorFootprints(grid, image.shape[2:], options), HalvedImage(image)
+    upstreams = None if upstream_image is None else HalvedImage(upstream_image)
     totals: list[Any] = [0, 0, 0]
     for sample in footprints.samples():
         source = sources.at(sample.spatial)
@@ -331,7 +331,7 @@ def vote(gather: Callable[..., Tensor], image: Tensor, grid: Tensor, options: Op
     A round over all samples sums the weights of one label per point, and finds the point's next
     greater label.  There are as many rounds as a footprint has different labels, and one more.
     """
-    footprints = Footprints(grid, image.shape[2:], options)
+    footprints = TensorFootprints(grid, image.shape[2:], options)
     margin = definitions.tie(footprints.spatial, torch.finfo(footprints.grid.dtype).eps)
     margins = torch.where(footprints.share < 1, margin, 0.0).movedim(-1, 1)
     key: Maybe = None
@@ -357,7 +357,7 @@ def vote(gather: Callable[..., Tensor], image: Tensor, grid: Tensor, options: Op
 
 
 def ballots(
-    gather: Callable[..., Tensor], image: Tensor, footprints: Footprints
+    gather: Callable[..., Tensor], image: Tensor, footprints: TensorFootprints
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the labels of each tap of each sample, (N, C, *out), and their weights, (N, 1, *out).
 
@@ -394,7 +394,7 @@ def of_keys(keys: Tensor, dtype: torch.dtype) -> Tensor:
     return keys.to(dtype)
 
 
-def in_pixels(sample: Sample, footprints: Footprints) -> Tensor:
+def in_pixels(sample: FootprintSample, footprints: TensorFootprints) -> Tensor:
     """The positions of samples in the image, (N, *out, D); NaN where a sample has no taps."""
     options, last = footprints.options, sample.grid.new_tensor(footprints.spatial[::-1]) - 1
     positions: Tensor = sample.grid

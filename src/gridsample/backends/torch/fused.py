@@ -157,7 +157,7 @@ def laid_out(gradient: Array, tensor: Tensor, threads: int) -> Tensor:
 # The operators ------------------------------------------------------------------------------------
 
 
-class Rule(NamedTuple):
+class TorchOperator(NamedTuple):
     """What the derivatives of an operator need.
 
     Attributes:
@@ -272,7 +272,7 @@ class Fused(Function):
 
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Any:
-        """Compute the operator; the last arguments are a `Rule` and dispatch keys."""
+        """Compute the operator; the last arguments are a `TorchOperator` and dispatch keys."""
         *inputs, rule, keys = arguments
         ctx.save_for_backward(*inputs[: rule.arrays])
         ctx.set_materialize_grads(False)
@@ -293,7 +293,7 @@ class Fused(Function):
 
 def define(operator: Operator, backend: Backend) -> None:
     """Define the operators of torch for an operator."""
-    rule, name = Rule(operator, backend, len(operator.arrays)), operator.name
+    rule, name = TorchOperator(operator, backend, len(operator.arrays)), operator.name
     backward = f"{name}_backward"
     for schema in schemas_of(operator):
         LIBRARY.define(schema, tags=torch.Tag.pt2_compliant_tag)

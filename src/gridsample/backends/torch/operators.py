@@ -179,7 +179,7 @@ def match_layout(result: Tensor, like: Tensor | None) -> Tensor:
     return result if result.stride() == laid_out.stride() else laid_out.copy_(result)
 
 
-class Call(NamedTuple):
+class OperatorCall(NamedTuple):
     """The data of a call that depend only on shapes, dtypes and options; they are cached.
 
     Attributes:
@@ -197,17 +197,19 @@ class Call(NamedTuple):
 
 def call_of(
     size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, options: Options
-) -> Call:
+) -> OperatorCall:
     """Describe a call with checked options for an image (N, C, *spatial) of the given size."""
     types = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
     plan, order = plan_of(size, types[0], grid, types[1], options), tuple(options.order)
-    return Call(plan, order, plan.vanishes(order), gathered_type(image_type, grid_type, order))
+    return OperatorCall(
+        plan, order, plan.vanishes(order), gathered_type(image_type, grid_type, order)
+    )
 
 
 @functools.lru_cache(maxsize=1024)
 def find_call(
     size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, options: Options
-) -> Call:
+) -> OperatorCall:
     """Check the options of an operator, and describe its call."""
     # Displacements are relative to the last axes of the output, which may have more axes.
     displaced = options.coords == "displacement" and len(grid) > len(size)
@@ -224,7 +226,7 @@ def find_call(
     return call._replace(plan=replace(call.plan, coords=coords)) if displaced else call
 
 
-def call_for(size: Sequence[int], image: Tensor, grid: Tensor, options: Options) -> Call:
+def call_for(size: Sequence[int], image: Tensor, grid: Tensor, options: Options) -> OperatorCall:
     """Find the call for an image of the given size and the dtype of ``image``."""
     order = tuple(options.order)
     key = options.changed(fill_value=(), channel_axis=1, threads=None, block=None, order=order)
@@ -267,7 +269,7 @@ def gather_on_cpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     return run_gather(call_for(image.shape, image, grid, options), image, grid, options)
 
 
-def run_gather(call: Call, image: Tensor, points: Tensor, options: Options) -> Tensor:
+def run_gather(call: OperatorCall, image: Tensor, points: Tensor, options: Options) -> Tensor:
     """Compute gather for CPU tensors, at the points of a grid or of affine maps."""
     out, threads = empty(call.plan.shape, image, call.dtype), count(options.threads)
     if call.vanishes:
@@ -285,7 +287,9 @@ def run_gather(call: Call, image: Tensor, points: Tensor, options: Options) -> T
     return out
 
 
-def ready_gather(call: Call, image: Tensor, grid: Tensor, threads: int) -> tuple[Tensor, Any]:
+def ready_gather(
+    call: OperatorCall, image: Tensor, grid: Tensor, threads: int
+) -> tuple[Tensor, Any]:
     """Prepare gather for eager tensors without data: the output, and the kernel's prepared call.
 
     The latter is None if there is nothing to compute, or tensors are first copied.
@@ -313,7 +317,7 @@ def samples_of(
 
 
 def run_average(
-    call: Call, arrays: Sequence[Tensor], options: Options, averaging: Averaging
+    call: OperatorCall, arrays: Sequence[Tensor], options: Options, averaging: Averaging
 ) -> tuple[Tensor, Tensor | None, bool]:
     """Compute means over the pixels that count, for CPU tensors, given their call."""
     image, points, *weights = arrays
@@ -386,7 +390,12 @@ def backward_on_cpu(
 
 
 def run_backward(
-    call: Call, values: Tensor, image: Tensor, points: Tensor, needed: Needed, options: Options
+    call: OperatorCall,
+    values: Tensor,
+    image: Tensor,
+    points: Tensor,
+    needed: Needed,
+    options: Options,
 ) -> tuple[Tensor, Tensor]:
     """Compute backward for CPU tensors, at the points of a grid or of affine maps."""
     if call.vanishes or not values.numel():

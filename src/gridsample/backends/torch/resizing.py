@@ -18,7 +18,7 @@ from torch import Tensor
 from gridsample.backends import resizing as host
 from gridsample.backends.base import PreparedCall
 from gridsample.backends.torch.derivatives import needs_gradient
-from gridsample.backends.torch.fast_path import Prepared, layout_of, without_data
+from gridsample.backends.torch.fast_path import PreparedTensorCall, layout_of, without_data
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import originals
 from gridsample.backends.torch.linear import define
@@ -122,7 +122,7 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     return out
 
 
-class PreparedResizing(PreparedCall):
+class TensorResizing(PreparedCall):
     """Resizing of eager tensors of a layout, by one run of a kernel.
 
     Attributes:
@@ -132,7 +132,7 @@ class PreparedResizing(PreparedCall):
 
     __slots__ = ("kernel", "resizing")
 
-    def __init__(self, resizing: Resizing, kernel: Prepared) -> None:
+    def __init__(self, resizing: Resizing, kernel: PreparedTensorCall) -> None:
         super().__init__()
         self.resizing, self.kernel = resizing, kernel
 
@@ -143,7 +143,7 @@ class PreparedResizing(PreparedCall):
         return self.kernel.run(image)
 
 
-def prepare(request: ResizeRequest, layouts: Any, sizes: Sizes) -> PreparedResizing | None:
+def prepare(request: ResizeRequest, layouts: Any, sizes: Sizes) -> TensorResizing | None:
     """Prepare a call for eager tensors on the CPU, if it is one run.
 
     ``layouts`` are that of the image, and a number of threads.
@@ -153,7 +153,7 @@ def prepare(request: ResizeRequest, layouts: Any, sizes: Sizes) -> PreparedResiz
     if resizing is None:
         return None
     kernel = prepared((*layout, threads), resizing, False)
-    return None if kernel is None else PreparedResizing(resizing, kernel)
+    return None if kernel is None else TensorResizing(resizing, kernel)
 
 
 def layout_with_threads(tensor: Tensor) -> Any:
@@ -162,14 +162,14 @@ def layout_with_threads(tensor: Tensor) -> Any:
 
 
 @functools.lru_cache(maxsize=512)
-def prepared(layout: Any, resizing: Resizing, transposed: bool) -> Prepared | None:
+def prepared(layout: Any, resizing: Resizing, transposed: bool) -> PreparedTensorCall | None:
     """Prepare a run for tensors of a layout, if it is one."""
     *of_image, threads = layout
     image = without_data(*of_image)
     out = empty_resize(image, resizing.size)
     layouts = layout_of(image), layout_of(out)
     ready = host.ready(resizing, *layouts, resizing.threads or threads, transposed)
-    return None if ready is None else Prepared(ready, out)
+    return None if ready is None else PreparedTensorCall(ready, out)
 
 
 def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
@@ -226,7 +226,7 @@ class EagerResize(Function):
     """The derivatives of resizing eager tensors by prepared calls."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, resizing: Resizing, call: Prepared) -> Any:
+    def forward(ctx: Any, image: Tensor, resizing: Resizing, call: PreparedTensorCall) -> Any:
         """Resize an image."""
         ctx.shape, ctx.resizing = image.shape, resizing
         ctx.set_materialize_grads(False)
@@ -247,4 +247,4 @@ class EagerResize(Function):
         return gradient, None, None
 
 
-record_resize: Callable[[Tensor, Resizing, Prepared], Tensor] = EagerResize.apply  # type: ignore[attr-defined]
+record_resize: Callable[[Tensor, Resizing, PreparedTensorCall], Tensor] = EagerResize.apply  # type: ignore[attr-defined]
