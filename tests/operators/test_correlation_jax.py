@@ -9,7 +9,7 @@ import pytest
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
-from jax.test_util import check_grads  # noqa: E402
+from fused_jax import check_batches, check_derivatives  # noqa: E402
 
 from gridsample.operators import correlation_lookup  # noqa: E402
 
@@ -25,32 +25,17 @@ def look_up(*arrays: Any) -> Any:
     return correlation_lookup(*arrays, 1, 2)
 
 
-def loss(*arrays: Any) -> Any:
-    return jnp.sum(look_up(*arrays) ** 2)
-
-
 def test_windows_are_those_of_numpy_arrays() -> None:
     arrays = inputs()
-    given = [jnp.asarray(array) for array in arrays]
-    np.testing.assert_allclose(jax.jit(look_up)(*given), look_up(*arrays), rtol=1e-6, atol=1e-6)
-    batch = [jnp.stack([array, 2 * array]) for array in given]
-    each = jnp.stack([look_up(*[array[k] for array in batch]) for k in range(2)])
-    np.testing.assert_array_equal(jax.vmap(look_up)(*batch), each)
-    gradients = jax.vmap(jax.grad(loss, (0, 1, 2)))(*batch)
-    for k in range(2):
-        own = jax.grad(loss, (0, 1, 2))(*[array[k] for array in batch])
-        for a, b in zip(gradients, own, strict=True):
-            np.testing.assert_allclose(a[k], b, rtol=1e-5, atol=1e-5)
+    result = jax.jit(look_up)(*map(jnp.asarray, arrays))
+    np.testing.assert_allclose(result, look_up(*arrays), rtol=1e-6, atol=1e-6)
+    check_batches(look_up, arrays)
 
 
 def test_derivatives() -> None:
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        arrays = [jnp.asarray(array) for array in inputs(np.float64)]
-        check_grads(loss, arrays, order=1, modes=["fwd", "rev"])
+    check_derivatives(look_up, inputs(np.float64), 1, "fwd", "rev")
 
 
 @pytest.mark.slow
 def test_second_derivatives() -> None:
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        arrays = [jnp.asarray(array) for array in inputs(np.float64)]
-        check_grads(loss, arrays, order=2, modes=["rev"])
+    check_derivatives(look_up, inputs(np.float64), 2, "rev")

@@ -8,6 +8,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
+from fused_tensors import (  # noqa: E402
+    check_compilers,
+    check_derivatives,
+    check_gradients,
+    close,
+    leaves,
+)
 
 from gridsample.operators import CorrelationBlock, correlation_lookup  # noqa: E402
 
@@ -45,23 +52,8 @@ def look_up(*tensors: Any) -> Any:
     return correlation_lookup(*tensors, RADIUS, LEVELS)
 
 
-def leaves(tensors: Any) -> list[Any]:
-    return [tensor.clone().requires_grad_() for tensor in tensors]
-
-
-def close(actual: Any, expected: Any, limit: float = 1e-12) -> None:
-    torch.testing.assert_close(actual, expected, rtol=limit, atol=limit)
-
-
 def test_windows_and_their_gradients_are_those_of_raft() -> None:
-    tensors, reference = leaves(inputs()), leaves(inputs())
-    result, expected = look_up(*tensors), all_pairs(*reference)
-    close(result, expected)
-    upstream = torch.randn_like(expected)
-    result.backward(upstream)
-    expected.backward(upstream)
-    for tensor, other in zip(tensors, reference, strict=True):
-        close(tensor.grad, other.grad)
+    check_gradients(look_up, all_pairs, inputs())
 
 
 def test_rows_are_those_of_raft_stereo() -> None:
@@ -83,10 +75,7 @@ def test_rows_are_those_of_raft_stereo() -> None:
 
 
 def test_derivatives() -> None:
-    fast = {"fast_mode": True}
-    tensors = leaves(inputs((1, 2)))
-    assert torch.autograd.gradcheck(look_up, tensors, check_forward_ad=True, **fast)
-    assert torch.autograd.gradgradcheck(look_up, tensors, check_fwd_over_rev=True, **fast)
+    check_derivatives(look_up, inputs((1, 2)))
 
 
 def test_the_operators_of_torch() -> None:
@@ -103,21 +92,7 @@ def test_the_operators_of_torch() -> None:
 
 @pytest.mark.slow
 def test_compilers_see_one_node() -> None:
-    compiled = torch.compile(look_up, fullgraph=True, backend="aot_eager")
-    tensors, reference = leaves(inputs()), leaves(inputs())
-    compiled(*tensors).square().sum().backward()
-    look_up(*reference).square().sum().backward()
-    for tensor, other in zip(tensors, reference, strict=True):
-        close(tensor.grad, other.grad)
-
-    class Model(torch.nn.Module):
-        def forward(self, *tensors: Any) -> Any:
-            return look_up(*tensors)
-
-    program = torch.export.export(Model(), tuple(inputs()))
-    names = [str(node.target) for node in program.graph.nodes if "gridsample" in str(node.target)]
-    assert names == ["gridsample.correlation_lookup.default"]
-    close(program.module()(*inputs()), look_up(*inputs()))
+    check_compilers(look_up, inputs(), ["correlation_lookup"])
 
 
 def test_transforms() -> None:

@@ -8,6 +8,13 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
+from fused_tensors import (  # noqa: E402
+    check_compilers,
+    check_derivatives,
+    check_gradients,
+    close,
+    leaves,
+)
 
 from gridsample.operators import softmax_splat  # noqa: E402
 
@@ -43,23 +50,8 @@ def plain(image: Any, flow: Any, metric: Any) -> Any:
     return means.view(items, channels, height, width)
 
 
-def leaves(tensors: Any) -> list[Any]:
-    return [tensor.clone().requires_grad_() for tensor in tensors]
-
-
-def close(actual: Any, expected: Any, limit: float = 1e-11) -> None:
-    torch.testing.assert_close(actual, expected, rtol=limit, atol=limit)
-
-
 def test_means_and_their_gradients_are_those_of_the_published_formula() -> None:
-    tensors, reference = leaves(inputs()), leaves(inputs())
-    result, expected = softmax_splat(*tensors), plain(*reference)
-    close(result, expected)
-    upstream = torch.randn_like(expected)
-    result.backward(upstream)
-    expected.backward(upstream)
-    for tensor, other in zip(tensors, reference, strict=True):
-        close(tensor.grad, other.grad)
+    check_gradients(softmax_splat, plain, inputs())
 
 
 def test_weights_do_not_vanish_beside_greater_ones_elsewhere() -> None:
@@ -69,17 +61,12 @@ def test_weights_do_not_vanish_beside_greater_ones_elsewhere() -> None:
     assert softmax_splat(image, flow, metric).isfinite().all()
 
 
-def test_derivatives() -> None:
-    fast = {"fast_mode": True}
-    for mode in ("soft", "linear"):
-        tensors = leaves(inputs())
+@pytest.mark.parametrize("mode", ["soft", "linear"])
+def test_derivatives(mode: str) -> None:
+    def splat(image: Any, flow: Any, metric: Any) -> Any:
+        return softmax_splat(image, flow, metric.exp() if mode == "linear" else metric, mode)
 
-        def splat(*given: Any, mode: str = mode) -> Any:
-            image, flow, metric = given
-            return softmax_splat(image, flow, metric.exp() if mode == "linear" else metric, mode)
-
-        assert torch.autograd.gradcheck(splat, tensors, check_forward_ad=True, **fast)
-        assert torch.autograd.gradgradcheck(splat, tensors, check_fwd_over_rev=True, **fast)
+    check_derivatives(splat, inputs())
 
 
 def test_only_the_values_of_a_maximum_and_their_positions_have_gradients() -> None:
@@ -112,22 +99,7 @@ def test_the_operators_of_torch() -> None:
 
 @pytest.mark.slow
 def test_compilers_see_a_node_for_each_operator() -> None:
-    compiled = torch.compile(softmax_splat, fullgraph=True, backend="aot_eager")
-    tensors, reference = leaves(inputs()), leaves(inputs())
-    compiled(*tensors).square().sum().backward()
-    softmax_splat(*reference).square().sum().backward()
-    for tensor, other in zip(tensors, reference, strict=True):
-        close(tensor.grad, other.grad)
-
-    class Model(torch.nn.Module):
-        def forward(self, *tensors: Any) -> Any:
-            return softmax_splat(*tensors)
-
-    program = torch.export.export(Model(), tuple(inputs()))
-    names = [str(node.target) for node in program.graph.nodes if "gridsample" in str(node.target)]
-    operators = ("splat_maximum", "splat_total", "softmax_splat")
-    assert names == [f"gridsample.{name}.default" for name in operators]
-    close(program.module()(*inputs()), softmax_splat(*inputs()))
+    check_compilers(softmax_splat, inputs(), ["splat_maximum", "splat_total", "softmax_splat"])
 
 
 def test_transforms() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
-from jax.test_util import check_grads  # noqa: E402
+from fused_jax import check_batches, check_derivatives  # noqa: E402
 
 from gridsample.operators import deformable_attention, weighted_sum, weighted_sum_vjp  # noqa: E402
 
@@ -53,23 +53,15 @@ def test_results_and_gradients_are_those_of_numpy_arrays() -> None:
 
 @pytest.mark.slow
 def test_derivatives() -> None:
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        arrays = [jnp.asarray(array) for array in inputs(np.float64, batch=1)]
-        check_grads(loss, arrays, order=2, modes=["fwd", "rev"])
+    check_derivatives(attend, inputs(np.float64, batch=1), 2, "fwd", "rev")
 
 
 def test_batches_are_joined() -> None:
     arrays = [jnp.asarray(array) for array in inputs()]
     batch = [jnp.stack([array, 2 * array]) for array in arrays]
-    each = [attend(*[array[k] for array in batch]) for k in range(2)]
-    np.testing.assert_array_equal(jax.vmap(attend)(*batch), jnp.stack(each))
     shared = jax.vmap(attend, (None, 1, None))(arrays[0], jnp.swapaxes(batch[1], 0, 1), arrays[2])
     np.testing.assert_array_equal(shared[1], attend(arrays[0], batch[1][1], arrays[2]))
-    gradients = jax.vmap(jax.grad(loss, (0, 1, 2)))(*batch)
-    for k in range(2):
-        own = jax.grad(loss, (0, 1, 2))(*[array[k] for array in batch])
-        for a, b in zip(gradients, own, strict=True):
-            np.testing.assert_allclose(a[k], b, rtol=1e-6, atol=1e-6)
+    check_batches(attend, arrays)
 
 
 def test_other_dtypes_and_modes() -> None:

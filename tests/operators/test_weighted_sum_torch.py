@@ -8,6 +8,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
+from fused_tensors import (  # noqa: E402
+    check_compilers,
+    check_derivatives,
+    check_gradients,
+    close,
+    leaves,
+)
 
 import gridsample  # noqa: E402
 from gridsample.operators import deformable_attention, weighted_sum, weighted_sum_vjp  # noqa: E402
@@ -46,31 +53,12 @@ def attend(*tensors: Any) -> Any:
     return deformable_attention(value, SIZES, locations, weights)
 
 
-def leaves(tensors: Any) -> list[Any]:
-    return [tensor.clone().requires_grad_() for tensor in tensors]
-
-
-def close(actual: Any, expected: Any, dtype: Any = torch.float64) -> None:
-    limit = {torch.float64: 1e-12, torch.float32: 1e-5}[dtype]
-    torch.testing.assert_close(actual, expected, rtol=limit, atol=limit)
-
-
 def test_attention_and_its_gradients_are_those_of_the_plain_version() -> None:
-    tensors, reference = leaves(inputs()), leaves(inputs())
-    result = attend(*tensors)
-    expected = plain(*reference)
-    close(result, expected)
-    upstream = torch.randn_like(result)
-    result.backward(upstream)
-    expected.backward(upstream)
-    for tensor, other in zip(tensors, reference, strict=True):
-        close(tensor.grad, other.grad)
+    check_gradients(attend, plain, inputs())
 
 
 def test_derivatives() -> None:
-    fast = {"fast_mode": True}
-    assert torch.autograd.gradcheck(attend, leaves(inputs(2)), check_forward_ad=True, **fast)
-    assert torch.autograd.gradgradcheck(attend, leaves(inputs(1)), check_fwd_over_rev=True, **fast)
+    check_derivatives(attend, inputs(2))
     tensors = leaves(inputs())
     tensors[0].requires_grad_(False)  # only some need gradients
     first, second = torch.autograd.grad(attend(*tensors).square().sum(), tensors[1:])
@@ -92,21 +80,7 @@ def test_the_operators_of_torch() -> None:
 
 @pytest.mark.slow
 def test_compilers_see_one_node() -> None:
-    compiled = torch.compile(attend, fullgraph=True, backend="aot_eager")
-    tensors, reference = leaves(inputs()), leaves(inputs())
-    compiled(*tensors).square().sum().backward()
-    attend(*reference).square().sum().backward()
-    for tensor, other in zip(tensors, reference, strict=True):
-        close(tensor.grad, other.grad)
-
-    class Model(torch.nn.Module):
-        def forward(self, *tensors: Any) -> Any:
-            return attend(*tensors)
-
-    program = torch.export.export(Model(), tuple(inputs()))
-    names = [str(node.target) for node in program.graph.nodes if "gridsample" in str(node.target)]
-    assert names == ["gridsample.weighted_sum.default"]
-    close(program.module()(*inputs()), attend(*inputs()))
+    check_compilers(attend, inputs(), ["weighted_sum"])
 
 
 def test_transforms() -> None:
