@@ -7,7 +7,7 @@ has them, so that a block is computed by the very call that would compute the wh
     call = sampling_of(image.shape, out, "cubic", "wrap", coords="pixel", real=np.float64)
     bounds = bounds_of_maps(call, theta, block)     # of coordinates; or bounds_of_grid(call, grid)
     region = region_of(call, bounds)                # intervals of pixels along each axis
-    window = Window(region, image.shape, image.dtype)
+    window = ImageWindow(region, image.shape, image.dtype)
     for box in region.boxes():                      # one, or more where a boundary wraps around
         window.write(box, image[:, :, *box])
     part = sample_maps(call, window, theta, block)  # or sample_grid(call, window, grid, block)

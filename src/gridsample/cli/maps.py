@@ -183,7 +183,7 @@ def check_canvas(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
 def canvas_of(requested: RelativeSize | None, size: tuple[int, ...]) -> tuple[int, ...]:
     """Return the requested size, or that of the input.
 
-    >>> canvas_of(Extent((640,)), (1280, 960)), canvas_of(Extent((), 0.5), (1280, 960))
+    >>> canvas_of(RelativeSize((640,)), (1280, 960)), canvas_of(RelativeSize((), 0.5), (1280, 960))
     ((640, 480), (640, 480))
     """
     if requested is None:

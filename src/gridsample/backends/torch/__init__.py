@@ -89,7 +89,7 @@ def resolve(
     grid_type: torch.dtype,
     request: Request,
 ) -> Options:
-    """Compute the checked options for eager tensors; the plan is an `operators.Call`.
+    """Compute the checked options for eager tensors; the plan is an `operators.OperatorCall`.
 
     There is no plan if the image is prefiltered, because the coefficients have another dtype.
     """
