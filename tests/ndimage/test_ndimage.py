@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridsample import ndimage
+from gridsample.definitions.originals import originals
 from gridsample.ndimage import arrays, positions, strips
 
 scipy_ndimage = pytest.importorskip("scipy.ndimage")
@@ -269,7 +270,7 @@ def test_more_than_three_axes_with_our_functions_over_scipys_names(wrapped, monk
         "geometric_transform": (image, lambda place: place[::-1]),
     }
     expected = {name: getattr(scipy_ndimage, name)(*arguments) for name, arguments in calls.items()}
-    ndimage.scipy_originals.cache_clear()
+    originals.cache_clear()
     for name in ndimage.__all__:
         ours = getattr(ndimage, name)
         replacement = (
@@ -280,7 +281,7 @@ def test_more_than_three_axes_with_our_functions_over_scipys_names(wrapped, monk
     for name, arguments in calls.items():
         result = getattr(scipy_ndimage, name)(*arguments)
         np.testing.assert_allclose(result, expected[name], rtol=0, atol=TOLERANCE)
-    ndimage.scipy_originals.cache_clear()
+    originals.cache_clear()
 
 
 def test_outputs_of_other_ranks():

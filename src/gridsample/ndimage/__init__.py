@@ -18,7 +18,6 @@ from gridsample.ndimage.matrices import affine_transform, rotate
 from gridsample.ndimage.modes import MODES  # noqa: F401
 from gridsample.ndimage.positions import geometric_transform, map_coordinates
 from gridsample.ndimage.prefilter import spline_filter, spline_filter1d
-from gridsample.ndimage.scipys import scipy_originals  # noqa: F401
 
 __all__ = [
     "affine_transform",
