@@ -260,7 +260,8 @@ def given(code: str) -> dict[str, Any]:
     names |= {"at": [y - 0.4, x + 0.3], "matrix": np.array([[0.9, 0.1, 2], [-0.1, 0.9, 3]])}
     names |= {"volume": smooth(20, 24, 28)[None, None], "theta": np.eye(3, 4)[None]}
     names |= {"flow": np.zeros((1, 40, 50, 2)), "backward": np.zeros((1, 40, 50, 2))}
-    names |= {"frame2": image[None, None]}
+    names |= {"frame2": image[None, None], "table": image, "rows": np.arange(40.0) ** 1.5}
+    names |= {"columns": np.arange(50.0), "points": np.stack([y, x], -1) * [6, 0.9]}
     if "grid_sample(" in code:
         names |= {"image": image[None, None], "photo": image[None, None]}
     if "torch" in code:
