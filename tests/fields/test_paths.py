@@ -71,3 +71,20 @@ def test_the_dtype_of_positions_is_that_of_the_image_or_wide_on_long_axes() -> N
 def test_batches_have_one_length() -> None:
     with pytest.raises(ValueError, match="must be batches of the same length, or single ones"):
         path_between(np.stack([np.eye(2)] * 2), ((3,), np.stack([np.eye(2)] * 3)), None)
+
+
+def test_descriptions_of_fields_of_several_shapes_differ() -> None:
+    vectors = np.arange(24.0)
+
+    def description(*shape: int) -> list[Any]:
+        field = Displacement(vectors.reshape(*shape, 2), np.eye(3))
+        return path_between(np.eye(3), ((3, 3), np.eye(3)), field).description()
+
+    assert description(3, 4) == description(3, 4)
+    assert description(3, 4) != description(4, 3)
+
+
+def test_rows_of_a_matrix_may_hold_numbers_of_numpy() -> None:
+    rows = [[np.float32(1), np.int64(2)], [np.uint8(0), np.float64(1)]]
+    path = path_between(np.eye(2), ((3,), np.eye(2)), rows)
+    assert path.positions().ravel().tolist() == [2, 3, 4]

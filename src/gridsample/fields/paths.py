@@ -113,7 +113,7 @@ def named_steps(transform: Any) -> list[tuple[str, Any]]:
 def is_row(value: Any) -> bool:
     """Whether an entry of a list is a row of a matrix, and no transform."""
     if isinstance(value, (list, tuple)) and not isinstance(value, Displacement):
-        return bool(value) and isinstance(value[0], (int, float))
+        return bool(value) and isinstance(value[0], (int, float, np.number))
     return getattr(value, "ndim", 2) == 1
 
 
@@ -269,7 +269,7 @@ class Path:
         for step in self.steps:
             if isinstance(step, PathField):
                 digest = hashlib.sha256(np.ascontiguousarray(step.vectors).tobytes()).hexdigest()
-                described.append([digest, step.voxels.tolist()])
+                described.append([list(step.vectors.shape), digest, step.voxels.tolist()])
             else:
                 described.append(uuid.uuid4().hex if callable(step) else step.tolist())
         return described
