@@ -145,3 +145,21 @@ def test_commands_ignore_the_number(tmp_path: Path) -> None:
     result = level(tmp_path / "out.zarr")
     np.testing.assert_allclose(result[...], with_number(expected, "int16"), rtol=1e-6)
     assert result.attrs["_FillValue"] == NUMBER
+
+
+@pytest.mark.parametrize("number", [np.float64(1e20), 1e20, 10**20])
+def test_the_type_of_the_number_does_not_matter(number: Any) -> None:
+    source, output = MemoryStore(), MemoryStore()
+    pixels = np.array([[1, 1e20, 3, 4]], "float32")
+    zarr.create_array(source, data=pixels, chunks=(1, 4))
+    shift = [[1, 0, 0], [0, 1, 0.5], [0, 0, 1]]
+    options: dict[str, Any] = {"missing": "ignore", "padding_mode": "border", "nodata": number}
+    gridsample.zarr.warp(source, output, shift, **options)
+    np.testing.assert_array_equal(level(output)[...], [[1, 3, 3.5, 4]])
+
+
+def test_integers_have_no_infinity() -> None:
+    source, _ = source_of("int16", {"_FillValue": float("inf")})
+    gridsample.zarr.warp(source, MemoryStore(), MATRIX)
+    with pytest.raises(ValueError, match="nodata inf cannot be stored in pixels of dtype int16"):
+        gridsample.zarr.warp(source, MemoryStore(), MATRIX, nodata=np.inf)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import struct
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -39,7 +41,11 @@ class NoData(NamedTuple):
             copies: whether results are copies of pixels, see `gridsample.warp.copies_pixels`: those
                 of missing pixels have their number.
         """
-        number = None if number is None or np.isnan(number) else number
+        if number is None or number != number:
+            number = None
+        else:
+            # NumPy's scalars would make pixels wider where these are compared.
+            number = float(number) if dtype.kind in "fc" else int(number)
         ignore = missing == "ignore"
         has_missing = number is not None or (ignore and dtype.kind in "fc")
         return (
@@ -94,8 +100,9 @@ class NoData(NamedTuple):
 def storable(number: float, dtype: np.dtype[Any]) -> bool:
     """Whether a dtype has a number."""
     if dtype.kind in "fc":
-        return True
-    if dtype.kind not in "iu" or number != number or number != int(number):
+        return not isinstance(number, int) or abs(number) <= sys.float_info.max
+    is_finite = number == number and abs(number) != math.inf
+    if dtype.kind not in "iu" or not is_finite or number != int(number):
         return False
     limits = np.iinfo(dtype)
     return bool(limits.min <= number <= limits.max)
@@ -141,11 +148,12 @@ def number_of_array(array: Any, requested: Any = None) -> Any:
         return number if number is not None and storable(number, dtype) else None
     if not isinstance(requested, (int, float, np.integer, np.floating)):
         raise TypeError(f"nodata must be a number or None, got {requested!r}")
-    if np.isnan(requested):
+    number = requested.item() if isinstance(requested, np.generic) else requested
+    if number != number:
         return None
-    if not storable(float(requested), dtype):
+    if not storable(number, dtype):
         raise ValueError(f"nodata {requested!r} cannot be stored in pixels of dtype {dtype}")
-    return requested
+    return number
 
 
 def attribute_of(number: Any, dtype: np.dtype[Any], zarr_format: int) -> Any:

@@ -61,7 +61,7 @@ def stored(
 
 def name_number(arrays: Any, number: Any) -> None:
     """Name the number of missing pixels in the attributes of an output's arrays."""
-    if number is None or np.isnan(number):
+    if number is None or number != number:
         return
     for array in arrays:
         if number_in(array.attrs) != number:
