@@ -124,6 +124,16 @@ def test_a_transform_is_a_matrix_a_field_or_any_function() -> None:
         np.testing.assert_array_equal(zarr.open_group(output, mode="r")["0"][...], expected)
 
 
+def test_images_that_do_not_extend_end_at_the_edges_of_voxels() -> None:
+    image, store, output = np.arange(6.0).reshape(2, 3), MemoryStore(), MemoryStore()
+    zarr.create_array(store, data=image, chunks=(2, 2))
+    like, options = ((2, 6), np.diag([1, 0.75, 1])), {"fill_value": -1, "extrapolate": False}
+    expected = gridsample.resample(image, np.eye(3), like, padding_mode="border", **options)
+    gridsample.zarr.warp(store, output, like=like, padding_mode="border", **options)
+    np.testing.assert_array_equal(zarr.open_group(output, mode="r")["0"][...], expected)
+    assert expected[0, 3] == 2  # at 2.25
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

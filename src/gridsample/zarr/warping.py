@@ -49,6 +49,7 @@ from gridsample.io.omezarr import (
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.warp import copies_pixels
+from gridsample.world import to_edges
 from gridsample.zarr.computed import Coefficients, at_level
 from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
 from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
@@ -114,7 +115,9 @@ def warp(
         voxels: (D + 1, D + 1), from the output's pixels to the source's pixels at the same place in
             the world, for the metadata of the output; None for the identity.
         fill_value: the value outside, as in `grid_sample`; one number for all channels.
-        extrapolate, prefilter, antialias, max_samples, missing, min_weight: as in `grid_sample`.
+        extrapolate: as in `grid_sample`; with ``like`` or ``transform`` as in `gridsample.resample`,
+            where False stands for "edges".
+        prefilter, antialias, max_samples, missing, min_weight: as in `grid_sample`.
         nodata: the number that stands for missing pixels, beside NaN; None for the attribute
             ``_FillValue`` of the source's array, if it has one, and NaN for no number.  Missing
             results have this number, too.
@@ -151,7 +154,7 @@ def warp(
         "mode": mode,
         "padding_mode": padding_mode,
         "fill_value": fill_value,
-        "extrapolate": extrapolate,
+        "extrapolate": to_edges(extrapolate) if pixel_map.is_world else extrapolate,
         "prefilter": prefilter,
         "antialias": antialias,
         "max_samples": max_samples,
