@@ -88,3 +88,29 @@ def test_rows_of_a_matrix_may_hold_numbers_of_numpy() -> None:
     rows = [[np.float32(1), np.int64(2)], [np.uint8(0), np.float64(1)]]
     path = path_between(np.eye(2), ((3,), np.eye(2)), rows)
     assert path.positions().ravel().tolist() == [2, 3, 4]
+
+
+def test_bounds_of_unknown_vectors_and_of_infinity() -> None:
+    """Bounds may be infinite; without numbers, there are none."""
+    vectors = np.random.default_rng(5).normal(size=(5, 6, 2))
+    vectors[2, 3] = np.nan
+    field, turn = Displacement(vectors, np.eye(3)), [[0.9, 0, 1], [-0.2, 1.1, 2], [0, 0, 1]]
+    path = path_between(np.eye(3), ((4, 5), np.eye(3)), [field, turn])
+    points = path.positions()
+    low, high = path.bounds([0, 0], [4, 3])
+    assert np.isnan(points).any() and np.isfinite([low, high]).all()
+    assert (np.nanmin(points, (0, 1, 2)) >= low).all()
+    assert (np.nanmax(points, (0, 1, 2)) <= high).all()
+    along_y = BoundedTransform(bend, lambda low, high: ([-np.inf, low[1]], [np.inf, high[1]]))
+    path = path_between(np.eye(3), ((4, 5), np.eye(3)), [along_y, np.diag([2.0, 3, 1]), field])
+    low, high = path.bounds([0, 0], [4, 3])  # x, y
+    assert low[1] == -np.inf and high[1] == np.inf
+    assert -4 < low[0] < 0 and 12 < high[0] < 16
+
+
+@pytest.mark.parametrize("returned", [None, (1, 2, 3), ("low", "high"), (np.zeros(3), np.ones(3))])
+def test_bounds_are_pairs_of_coordinates(returned: Any) -> None:
+    function = BoundedTransform(bend, lambda low, high: returned)
+    path = path_between(np.eye(3), ((4, 5), np.eye(3)), function)
+    with pytest.raises(TypeError, match="must be a pair of the least and the greatest coordinates"):
+        path.bounds([0, 0], [1, 1])

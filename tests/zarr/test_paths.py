@@ -124,6 +124,18 @@ def test_a_transform_is_a_matrix_a_field_or_any_function() -> None:
         np.testing.assert_array_equal(zarr.open_group(output, mode="r")["0"][...], expected)
 
 
+def test_chunks_of_unknown_and_of_unbounded_positions() -> None:
+    vectors = np.array([0.5, 1, np.nan, 2, -np.inf, 1])[:, np.newaxis]
+    unbounded = BoundedTransform(lambda points: points, lambda low, high: (-np.inf, np.inf))
+    image, like = np.arange(6.0), ((6,), np.eye(2))
+    for transform in (Displacement(vectors, np.eye(2)), unbounded):
+        expected = gridsample.resample(image, np.eye(2), like, transform)
+        lazy = gridsample.dask.resample(
+            da.from_array(image, chunks=4), np.eye(2), like, transform, chunks=2
+        )
+        np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), expected)
+
+
 def test_images_that_do_not_extend_end_at_the_edges_of_voxels() -> None:
     image, store, output = np.arange(6.0).reshape(2, 3), MemoryStore(), MemoryStore()
     zarr.create_array(store, data=image, chunks=(2, 2))

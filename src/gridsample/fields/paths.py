@@ -236,7 +236,8 @@ class Path:
     def bounds(self, first: Sequence[int], last: Sequence[int]) -> tuple[Array, Array]:
         """Bound the positions of voxels between two indices; all are x first.
 
-        The path is one of NumPy's arrays, without batches, and its functions have bounds.
+        The path is one of NumPy's arrays, without batches, and its functions have bounds, which may
+        be infinite.  Positions that are NaN do not count.
         """
         low, high = self.bounds_under(self.maps[0], *np.array([first, last], np.float64))
         for step in self.steps:
@@ -244,24 +245,27 @@ class Path:
                 lowest, highest = extremes(step, *self.bounds_under(step.voxels[0, :-1], low, high))
                 low, high = self.widened(low + lowest, high + highest)
             elif callable(step):
-                ends = step.bounds(low, high)
-                low, high = self.widened(*(np.asarray(x, np.float64) for x in ends))
+                low, high = self.widened(*stated_bounds(step, low, high))
             else:
                 low, high = self.bounds_under(step[0, :-1], low, high)
         return low, high
 
     def bounds_under(self, matrix: Array, low: Array, high: Array) -> tuple[Array, Array]:
         """Bound the points that a matrix (D, D + 1) maps a box to, given two of its corners."""
-        terms = np.stack([matrix[:, :-1] * low, matrix[:, :-1] * high])
+        factors = matrix[:, :-1]
+        terms = np.zeros((2, *factors.shape))  # also those of 0 and infinity
+        for k, end in enumerate((low, high)):
+            np.multiply(factors, end, out=terms[k], where=factors != 0)
         size = np.abs(terms).max(0).sum(-1) + np.abs(matrix[:, -1])
         lowest, highest = terms.min(0).sum(-1), terms.max(0).sum(-1)
         return self.widened(lowest + matrix[:, -1], highest + matrix[:, -1], size)
 
     def widened(self, low: Array, high: Array, size: Any = 0.0) -> tuple[Array, Array]:
-        """Extend bounds by the rounding of numbers of a size."""
+        """Extend bounds by the rounding of numbers of a size; those of infinite size are none."""
         size = np.maximum(size, np.maximum(np.abs(low), np.abs(high)))
         error = 16 * np.finfo(self.dtype).eps * size
-        return low - error, high + error
+        is_finite = np.isfinite(size)
+        return np.where(is_finite, low - error, -np.inf), np.where(is_finite, high + error, np.inf)
 
     def description(self) -> list[Any]:
         """Describe the path as JSON; a function differs from every other one."""
@@ -453,16 +457,27 @@ def call_transform(backend: Backend, function: Callable[[Array], Array], points:
     return backend.astype(backend.astype(result, points.dtype), backend.type("float64"))
 
 
+def stated_bounds(step: BoundedTransform, low: Array, high: Array) -> list[Array]:
+    """Return the bounds that a function states for points between two, or raise an error."""
+    returned = step.bounds(low, high)
+    try:
+        first, last = returned
+        return [np.broadcast_to(np.asarray(x, np.float64), low.shape) for x in (first, last)]
+    except (TypeError, ValueError):
+        raise TypeError(
+            "the bounds of a BoundedTransform must be a pair of the least and the greatest "
+            f"coordinates, {len(low)} each, got {returned!r}"
+        ) from None
+
+
 def extremes(field: PathField, low: Array, high: Array) -> tuple[Array, Array]:
     """Return the least and the greatest vectors of a field between voxels, 0 among them."""
     vectors = field.vectors[0]
     rank = len(vectors)
-    box = tuple(
-        slice(max(math.floor(low[rank - 1 - k]), 0), max(math.ceil(high[rank - 1 - k]) + 1, 0))
-        for k in range(rank)
-    )
+    first, last = (np.clip(x[::-1], -1, vectors.shape[1:]) for x in (low, high))
+    box = [slice(max(math.floor(a), 0), math.ceil(b) + 1) for a, b in zip(first, last, strict=True)]
     nearby = vectors[:, *box].reshape(rank, -1)
-    return nearby.min(1, initial=0.0), nearby.max(1, initial=0.0)
+    return np.fmin.reduce(nearby, 1, initial=0.0), np.fmax.reduce(nearby, 1, initial=0.0)
 
 
 def bands(shape: Shape) -> Iterator[slice]:
