@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cases
@@ -110,6 +111,43 @@ def test_gradients_are_slopes_of_the_means() -> None:
     np.testing.assert_array_equal(np.moveaxis(full, 1, -1).reshape(1, 30, 3), splatted(*arrays))
 
 
+def test_values_that_do_not_count_change_nothing() -> None:
+    """Not even with the weight 0 times NaN, nor where the sum of weights has no inverse."""
+    nan, inf = math.nan, math.inf
+    for values, metric, positions, hard, expected in (
+        ([inf, 7, 9], [0, 0, 0], [0, 6, 7], False, [inf, 0, 0]),  # a tap of the weight 0
+        ([nan, 7, 9], [nan, 5, 5], [0, 1, 2], False, [0, 7, 9]),
+        ([nan, 7, 9], [1, 0, 0], [nan, 1, 2], False, [0, 7, 9]),
+        ([nan, 7, 9], [0, 1, 5], [1, 1, 2], True, [0, 7, 9]),  # a smaller metric
+        ([5, 7, 9], [0, 0, 0], [2.0**-1072, 6, 7], False, [5, 5, 0]),
+    ):
+        options = SplatOptions((3,), ("zeros",), hard, None)
+        arrays = [np.reshape(values, (1, 3, 1)), np.reshape(metric, (1, 3))]
+        arrays = [np.asarray(a, float) for a in (*arrays, np.reshape(positions, (1, 3, 1)))]
+        every, backend = prepared(arrays, options), backend_of(input=arrays[0])
+        given = np.ones((1, 3, 1)), every, options, (True,) * 5
+        with np.errstate(invalid="ignore"):
+            results = backend.fused(SPLAT, every, options), composed(backend, every, options)
+            pairs = zip(
+                backend.fused_vjp(SPLAT, *given), composed_vjp(backend, *given), strict=True
+            )
+        for result in results:
+            np.testing.assert_array_equal(result.ravel(), expected)
+        for own, other in pairs:
+            np.testing.assert_array_equal(own, other)
+            assert inf in values or np.isfinite(own).all()
+    image, flow = np.array([[[nan, 7, 9]]]), np.zeros((1, 1, 3))
+    linear = softmax_splat(image, flow, np.array([[[nan, 5, 5]]]), "linear")
+    np.testing.assert_array_equal(linear.ravel(), [0, 7, 9])
+
+
+def test_numbers_of_pixels_that_float32_does_not_hold() -> None:
+    options = SplatOptions((4100, 4100), ("zeros",) * 2, False, None)
+    metric, places = np.float32([[3, 5]]), np.float32([[[4097, 4099], [4096, 4099]]])
+    greatest = greatest_of(backend_of(input=metric), [metric, places], options)
+    np.testing.assert_array_equal(greatest[0, -5:], np.float32([-math.inf, 5, 3, *[-math.inf] * 2]))
+
+
 def test_exponentials() -> None:
     """A value that meets another one with the metric 0, on a line of two pixels."""
     exponents = np.concatenate([np.linspace(-720, 0, 1001), [-1e9, -1e-9]])
@@ -174,6 +212,10 @@ def test_empty_arrays() -> None:
         flow, metric = np.zeros((items, 2, 4, 5)), np.zeros((items, 1, 4, 5))
         for mode in ("soft", "linear"):
             assert softmax_splat(np.ones(shape), flow, metric, mode).shape == shape
+    none = np.ones((1, 2, 0, 4))
+    for mode in ("soft", "sum"):
+        with pytest.raises(ValueError, match="input has an empty spatial axis"):
+            softmax_splat(none, none, none[:, :1] if mode == "soft" else None, mode)
 
 
 def test_errors() -> None:

@@ -9,6 +9,8 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gridsample.backends import Backend, overridable
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
@@ -129,6 +131,8 @@ def check_shapes(shapes: dict[str, Shape]) -> Shape:
         raise ValueError(
             f"input must be (N, C, *size) with 1 to {MAX_AXES} spatial axes, got shape {image}"
         )
+    if 0 in image[2:]:
+        raise ValueError(f"input has an empty spatial axis: shape {image}, (N, C, *size)")
     for name, channels in (("flow", rank), ("metric", 1)):
         expected = image[0], channels, *image[2:]
         if name in shapes and shapes[name] != expected:
@@ -156,13 +160,15 @@ def splat_products(
 ) -> Array:
     """Splat values times weights that do not depend on the target."""
     image, grid = arrays["input"], moved_pixels(backend, arrays["flow"])
-    inside = functools.reduce(operator.and_, [backend.xp.isfinite(g) for g in unstacked(grid)])
-    grid = backend.xp.where(inside[..., None], grid, math.nan)
+    conditions = [backend.xp.isfinite(places) for places in unstacked(grid)]
     if mode == "linear":
-        metric = arrays["metric"]
-        metric = backend.xp.where(metric == metric, metric, 0)
+        known = arrays["metric"] == arrays["metric"]
+        conditions.append(known[:, 0])
+        metric = backend.xp.where(known, arrays["metric"], 0)
         image = backend.concatenate([image * metric, metric], 1)
-    inputs = {"values": image, "grid": grid}
+    # Values without a position are left out, also those that are not finite.
+    counts = functools.reduce(operator.and_, conditions)
+    inputs = {"values": image, "grid": backend.xp.where(counts[..., None], grid, math.nan)}
     result = scatter_values(backend, inputs, size, request, mode == "average", None)
     return divided(backend, result) if mode == "linear" else result
 
@@ -208,11 +214,13 @@ class Corner(NamedTuple):
 
     Attributes:
         grid: where it is, (N, P, D).
+        counts: which points count, (N, P).
         weight: its bilinear weight, (N, P); 0 for points that do not count.
         slopes: the derivatives of the weight along each axis.
     """
 
     grid: Array
+    counts: Array
     weight: Array
     slopes: Sequence[Array]
 
@@ -236,7 +244,7 @@ def corners_of(backend: Backend, metric: Array, positions: Array) -> Iterator[Co
             slopes.append(functools.reduce(operator.mul, others, sign))
         weight = functools.reduce(operator.mul, weights, counted)
         grid = xp.stack([floor + k for k, floor in zip(corner, floors, strict=True)], -1)
-        yield Corner(grid, weight, slopes)
+        yield Corner(grid, finite, weight, slopes)
 
 
 def nearest(options: SplatOptions) -> Request:
@@ -268,15 +276,18 @@ def sums_of(
     backend: Backend, image: Array, points: Sequence[Array], options: SplatOptions
 ) -> Array:
     """Add values (N, K, P), times their weights, to the pixels of all corners: (N, K, Q)."""
-    metric, positions, greatest = points[:3]
-    parts = []
+    xp, (metric, positions, greatest) = backend.xp, points[:3]
+    is_finite, parts = xp.isfinite(image), []
     for corner in corners_of(backend, metric, positions):
         weight = corner.weight * shares_of(backend, metric, greatest, corner, options)
-        inputs = {"values": image * weight[:, None], "grid": corner.grid}
+        weight = weight[:, None]
+        # Values without a weight are left out, but finite ones have slopes by a weight of 0.
+        added = xp.where((weight > 0) | is_finite, image, 0) * weight
+        inputs = {"values": added, "grid": corner.grid}
         size, request = options.size, nearest(options)
         parts.append(scatter_values(backend, inputs, size, request, False, None))
     total = functools.reduce(operator.add, parts)
-    return backend.xp.reshape(total, (*total.shape[:2], math.prod(options.size)))
+    return xp.reshape(total, (*total.shape[:2], math.prod(options.size)))
 
 
 def composed(backend: Backend, arrays: Sequence[Array], options: SplatOptions) -> Array:
@@ -308,21 +319,25 @@ def composed_vjp(
     xp, rank = backend.xp, positions.shape[-1]
     total = total_of(backend, arrays[1:], options)
     result = composed(backend, arrays, options)
-    # The last channel has what the mean adds.
-    by_sums = backend.concatenate([upstream, xp.sum(upstream * result, -1)[..., None]], -1)
-    is_empty = (total == 0)[..., None]
-    by_sums = xp.where(is_empty, 0, by_sums) / xp.where(is_empty, 1, total[..., None])
-    image = backend.permute(by_sums, (0, 2, 1))
+    # The last channels have what the mean adds, and the sum of the weights.
+    channels = [upstream, xp.sum(upstream * result, -1)[..., None], total[..., None]]
+    image = backend.permute(backend.concatenate(channels, -1), (0, 2, 1))
     image = xp.reshape(image, (*image.shape[:2], *options.size))
     by_values, by_metric = xp.zeros_like(values), xp.zeros_like(metric)
     by_positions = [xp.zeros_like(metric) for _ in range(rank)]
+    tiny = float(np.finfo(backend.type_name(metric.dtype)).tiny)
     for corner in corners_of(backend, metric, positions):
         share = shares_of(backend, metric, greatest, corner, options)
+        is_used = (corner.counts & (share > 0))[..., None]
         pixels = backend.permute(read(backend, image, corner, options), (0, 2, 1))
-        product = xp.sum(pixels[..., :-1] * values, -1) - pixels[..., -1]
-        weight = corner.weight * share
-        by_values = by_values + weight[..., None] * pixels[..., :-1]
+        pixels, own = xp.where(is_used, pixels, 0), xp.where(is_used, values, 0)
+        product = xp.sum(pixels[..., :-2] * own, -1) - pixels[..., -2]
+        sums = pixels[..., -1]
+        share = xp.where(sums > 0, share, 0)
+        weight = corner.weight * share / xp.where(sums > 0, sums, 1)
+        by_values = by_values + weight[..., None] * pixels[..., :-2]
         by_metric = by_metric + weight * product
+        share = share / xp.where(sums < tiny, tiny, sums)  # which does not overflow
         for axis, slope in enumerate(corner.slopes):
             by_positions[axis] = by_positions[axis] + slope * share * product
     gradients = [
@@ -339,9 +354,10 @@ def greatest_of(backend: Backend, arrays: Sequence[Array], options: SplatOptions
     """Return the greatest metric of the points around each pixel; -inf if there is none."""
     metric, positions = map(backend.detached, arrays)
     xp, pixels = backend.xp, math.prod(options.size)
-    numbers, index = [], []
+    numbers, index, whole = [], [], backend.type("int64")
     for corner in corners_of(backend, metric, positions):
-        place, present = xp.zeros_like(metric), corner.weight > 0
+        # Floats hold the numbers along each axis exactly, but not those of all pixels.
+        place, present = backend.astype(xp.zeros_like(metric), whole), corner.weight > 0
         stride = 1
         for axis, boundary in enumerate(options.padding_mode):
             n = options.size[-1 - axis]
@@ -351,7 +367,8 @@ def greatest_of(backend: Backend, arrays: Sequence[Array], options: SplatOptions
             along = {"input": image, "grid": grid}
             request = Request("nearest", boundary, coords="pixel", threads=options.threads)
             number = sample(backend, along, request, None)[:, 0]
-            present, place = present & (number > 0), place + (number - 1) * stride
+            present = present & (number > 0)
+            place = place + backend.astype(number - 1, whole) * stride
             stride *= n
         index.append(xp.where(present, place, 0))
         numbers.append(xp.where(present, metric, -math.inf))

@@ -27,6 +27,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import NamedTuple
 
+import numpy as np
+
 from gridsample.definitions.methods import LINEAR
 from gridsample.definitions.operators import SplatOptions, SumOptions
 from gridsample.kernels import threads as pool
@@ -104,8 +106,9 @@ class Corner(NamedTuple):
     weights: Sequence[Value]
 
 
-# Returns the share of a tap, given the metric, the tap, and where it is read.
-Weigh = Callable[[Value, Corner, Value], Value]
+# Returns the weight of a tap, and its derivative by the bilinear weight, given the metric, the tap,
+# and where it is read.
+Weigh = Callable[[Value, Corner, Value], tuple[Value, Value]]
 
 
 class Writer:
@@ -220,16 +223,20 @@ class Writer:
         self.scatter(task, target, 0.0, call.channels, self.weigher(item, total), add)
 
     def weigher(self, item: Value, total: Pointer | None) -> Weigh:
-        """Return what weighs the taps of an item: the share of each in its pixel."""
-        greatest = self.item("greatest", item)
+        """Return what weighs the taps of an item, relative to the sums of weights if given."""
+        greatest, tiny = self.item("greatest", item), float(np.finfo(self.real.name).tiny)
 
-        def weigh(metric: Value, corner: Corner, inside: Value) -> Value:
+        def weigh(metric: Value, corner: Corner, inside: Value) -> tuple[Value, Value]:
             share = self.share(metric, greatest.gather(corner.offset, inside))
+            weight = corner.weights[0] * share
             if total is None:
-                return share
+                return weight, share
             sums = total.gather(corner.offset, inside)
             # A pixel with only a tap of the weight 0 has no value.
-            return (sums > 0.0).select(share / sums, 0.0)
+            has_value = sums > 0.0
+            # The sum of tiny weights may be so small that its inverse overflows.
+            slope = share / sums.maximum(tiny)
+            return has_value.select(weight / sums, 0.0), has_value.select(slope, 0.0)
 
         return weigh
 
@@ -270,7 +277,7 @@ class Writer:
             target: the pixels of its item.
             initial: the number.
             width: the channels of a pixel.
-            weigh: returns the share of the metric in a tap; None to list the metric itself.
+            weigh: returns the weight of a tap; None to list the metric itself.
             add: takes a point, and its lane in the list.
         """
         call, function = self.call, self.function
@@ -293,10 +300,12 @@ class Writer:
             ]
             with function.when(functools.reduce(operator.or_, conditions).any()):
                 for k, (corner, inside) in enumerate(zip(corners, conditions, strict=True)):
-                    weight = numbers
-                    if weigh is not None:
-                        weight = corner.weights[0] * weigh(numbers, corner, inside)
-                    self.store(k, corner, inside, weight)
+                    if weigh is None:
+                        self.store(k, corner, inside, numbers)
+                        continue
+                    weight, _ = weigh(numbers, corner, inside)
+                    # Values without a weight are left out: they may be NaN.
+                    self.store(k, corner, inside & (weight > 0.0), weight)
                 with function.loop(0, count) as loop:
                     add(first + loop.index, loop.index)
 
@@ -329,10 +338,10 @@ class Writer:
         end = (begin + call.part).minimum(call.points)
         with self.each_register(begin, end) as (first, count, places):
             numbers = metric.at(first).gather(places)
-            taps, shares = self.corners(positions, first, places, numbers, 1), []
-            for k, tap in enumerate(taps):
-                shares.append(weigh(numbers, tap, tap.present))
-                self.store(k, tap, tap.present, tap.weights[0] * shares[k])
+            taps = self.corners(positions, first, places, numbers, 1)
+            weights = [weigh(numbers, tap, tap.present) for tap in taps]
+            for k, (tap, (weight, _)) in enumerate(zip(taps, weights, strict=True)):
+                self.store(k, tap, tap.present, weight)
             with function.loop(0, count) as loop:
                 point = first + loop.index
                 place = (item * call.points + point) * call.channels
@@ -344,7 +353,7 @@ class Writer:
                 rows = range(k * self.width, (k + 1) * self.width)
                 registers = [products.load(row * self.width, self.width) for row in rows]
                 totals.append(sum_neighbours(registers))
-            self.store_gradients(taps, shares, totals, item * call.points + first, count)
+            self.store_gradients(taps, weights, totals, item * call.points + first, count)
 
     def differentiate_point(
         self,
@@ -402,7 +411,7 @@ class Writer:
     def store_gradients(
         self,
         taps: Sequence[Corner],
-        shares: Sequence[Value],
+        weights: Sequence[tuple[Value, Value]],
         totals: Sequence[Value],
         place: Value,
         count: Value,
@@ -411,10 +420,11 @@ class Writer:
         call, needed = self.call, self.description.needed
         zero = self.zero.splat(self.width)
         columns = [zero] * (1 + self.rank)
-        for tap, share, total in zip(taps, shares, totals, strict=True):
-            product = tap.present.select(share * total, 0.0)
-            for n, weight in enumerate(tap.weights):
-                columns[n] = columns[n] + tap.present.select(product * weight, 0.0)
+        for tap, (weight, slope), total in zip(taps, weights, totals, strict=True):
+            is_used = tap.present & (slope > 0.0)
+            factors = [weight, *[slope * derivative for derivative in tap.weights[1:]]]
+            for n, factor in enumerate(factors):
+                columns[n] = columns[n] + is_used.select(factor * total, 0.0)
         if self.description.hard:
             columns[0] = zero
         memories = [self.function.spill(column) for column in columns]
