@@ -183,6 +183,9 @@ def test_empty_arrays() -> None:
     none = correlation_lookup(np.ones((1, 0, 2, 2)), f2[:, :0], np.zeros((1, 2, 2, 2)), 1, 1)
     assert none.shape == (1, 9, 2, 2)
     assert not none.any()
+    arrays, options = [np.ones((1, 2, 0)), np.ones((1, 4, 0)), np.ones((1, 2, 1))], None
+    options = LookupOptions((4,), 1, 1, None)
+    assert composed(backend_of(input=f2), arrays, options).tolist() == [[[0.0] * 3] * 2]
 
 
 def test_errors() -> None:
@@ -191,8 +194,11 @@ def test_errors() -> None:
         ((f1, f2, positions[..., 1:], 1, 1), r"positions must have the shape \(1, 2, 4, 5\)"),
         ((f1, f2[:, :2], positions, 1, 1), "f1 and f2 must be equal in all sizes"),
         ((f1, f2, positions[:, :1], 1, 1), "f1 and f2 must be equal in all sizes"),
-        ((f1, f2[0], positions, 1, 1), "f1 and f2 must be .* at least 2 spatial axes"),
-        ((f1[0, 0], f2, positions, 1, 1), "f1 and f2 must be .* at least 2 spatial axes"),
+        ((f1, f2[0], positions, 1, 1), "f1 and f2 must be .* as many spatial axes"),
+        ((f1[0, 0], f2, positions, 1, 1), "f1 and f2 must be .* as many spatial axes"),
+        ((f1[0], f2[0], positions, 1, 1), "f1 and f2 must be .* at least 2 spatial axes"),
+        ((f1[0, 0, 0], f2[0, 0, 0], positions), "f1 and f2 must be .* at least one"),
+        ((f1, f2, positions[:, :0]), "positions must be .* with 1 to 3 coordinates D"),
         ((f1, f2, positions, 1, 4), "f2 has 6 x 7 pixels, too few for 4 levels"),
         ((f1, f2, positions, -1, 1), "radius must be at least 0, got -1"),
         ((f1, f2, positions, 1, 0), "levels must be at least 1, got 0"),

@@ -234,5 +234,7 @@ def test_errors() -> None:
             softmax_splat(*arguments)
     with pytest.raises(TypeError, match="flow has dtype int64; accepted: float16"):
         softmax_splat(image, flow.astype(int), metric)
+    with pytest.raises(TypeError, match="mode must be a str, got NoneType"):
+        softmax_splat(image, flow, metric, None)
     with pytest.raises(ValueError, match="threads"):
         softmax_splat(image, flow, metric, threads=0)

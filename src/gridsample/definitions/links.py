@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from typing import Any
 
 # The address of the published site, with a slash at its end; empty if there is none.
 ADDRESS = ""
@@ -212,8 +213,15 @@ def unknown_attribute(name: str, accepted: Sequence[str]) -> AttributeError:
     return AttributeError(f"module 'gridsample' has no attribute {name!r}{hint}")
 
 
-def unknown_name(argument: str, name: str, accepted: Sequence[str], remark: str = "") -> ValueError:
-    """Create the error for an unknown name, which begins with the most similar accepted name."""
+def unknown_name(
+    argument: str, name: Any, accepted: Sequence[str], remark: str = ""
+) -> ValueError | TypeError:
+    """Create the error for an unknown name, which begins with the most similar accepted name.
+
+    It is a TypeError for what is no name.
+    """
+    if not isinstance(name, str):
+        return TypeError(f"{argument} must be a str, got {type(name).__name__}")
     close = closest(name.lower().removeprefix("inter_"), accepted)  # OpenCV's constants
     hint = f"; did you mean {close!r}? " if close and not remark else "; "
     end = f"accepted: {', '.join(map(repr, accepted))}{about(argument)}"

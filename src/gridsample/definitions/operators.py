@@ -178,6 +178,11 @@ class SumOptions(NamedTuple):
         return not any([method.prefilter > 1 or method.votes for method in methods])
 
 
+def correlation_scale(channels: int) -> float:
+    """Return the factor of the dot products of features, of which there may be none."""
+    return 1 / math.sqrt(max(channels, 1))
+
+
 class LookupOptions(NamedTuple):
     """The options of `gridsample.operators.correlation_lookup`.
 

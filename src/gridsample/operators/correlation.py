@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 from gridsample.backends import Backend, overridable
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_threads
-from gridsample.definitions.operators import LookupOptions, Operator, check_types, declare
+from gridsample.definitions.operators import (
+    LookupOptions,
+    Operator,
+    check_types,
+    correlation_scale,
+    declare,
+)
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import as_whole
 from gridsample.operators.sums import arrays_of, wide
@@ -46,7 +52,7 @@ def correlation_lookup(
 
     with k from 0 to K**D - 1, K = 2 * radius + 1; the x of offsets changes slowest, as in RAFT.  On
     the CPU, the correlation of all pairs of pixels is not computed: only the dot products of the
-    pixels in the windows are, and no memory is needed but for the result.
+    pixels in the windows are, from copies of the features and of their levels.
 
     The source is Z. Teed, J. Deng, "RAFT", 2020, section 3.2.
 
@@ -80,8 +86,13 @@ def correlation_lookup(
     """
     backend, given = arrays_of({"f1": f1, "f2": f2, "positions": positions})
     first, second, places = given
-    axes = backend.shape(places)[1] if len(places.shape) > 1 else None
-    block = CorrelationBlock(first, second, levels, radius, axes=axes, threads=threads)
+    shape = backend.shape(places)
+    if len(shape) < 3 or not 1 <= shape[1] <= MAX_AXES:
+        raise ValueError(
+            f"positions must be (N, D, *size1) with 1 to {MAX_AXES} coordinates D, got "
+            f"shape {shape}"
+        )
+    block = CorrelationBlock(first, second, levels, radius, axes=shape[1], threads=threads)
     return backend.restore(block(places), f1)
 
 
@@ -131,6 +142,11 @@ class CorrelationBlock:
         check_types(**{k: self.backend.type_name(a.dtype, k) for k, a in types.items()})
         shape, other = self.backend.shape(first), self.backend.shape(second)
         rank = len(shape) - 2
+        if rank < 1 or len(other) != len(shape):
+            raise ValueError(
+                "f1 and f2 must be (N, C, *spatial) with as many spatial axes, at least one; got "
+                f"shapes {shape} and {other}"
+            )
         axes, radius, levels = (
             check_whole(number, name, least)
             for number, name, least in (
@@ -139,7 +155,7 @@ class CorrelationBlock:
                 (levels, "levels", 1),
             )
         )
-        if rank < axes or axes > MAX_AXES or len(other) != len(shape):
+        if rank < axes or axes > MAX_AXES:
             raise ValueError(
                 f"f1 and f2 must be (N, C, *spatial) with at least {axes} spatial axes, and "
                 f"windows extend along 1 to {MAX_AXES}; got shapes {shape} and {other}"
@@ -288,7 +304,7 @@ def composed(backend: Backend, arrays: Sequence[Array], options: LookupOptions) 
         inputs = {"input": level.correlation, "grid": level.grid}
         samples = sample(backend, inputs, request, None)
         parts.append(backend.xp.reshape(samples, (items, queries, options.window())))
-    result = backend.concatenate(parts, -1) * (1 / math.sqrt(channels))
+    result = backend.concatenate(parts, -1) * correlation_scale(channels)
     return backend.astype(result, arrays[0].dtype)
 
 
@@ -303,7 +319,7 @@ def composed_vjp(
     xp, request = backend.xp, REQUEST._replace(threads=options.threads)
     sources = wide(backend, arrays)
     (items, queries, channels), rank = arrays[0].shape, options.rank
-    values = backend.astype(upstream, sources[0].dtype) * (1 / math.sqrt(channels))
+    values = backend.astype(upstream, sources[0].dtype) * correlation_scale(channels)
     window, side = options.window(), 2 * options.radius + 1
     by_source: Maybe = None
     by_positions: Maybe = None

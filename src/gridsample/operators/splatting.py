@@ -93,7 +93,7 @@ def softmax_splat(
         >>> softmax_splat(image, flow, mode="average")
         array([[[0. , 1.5, 3. , 4. ]]])
     """
-    if mode not in MODES:
+    if not (isinstance(mode, str) and mode in MODES):
         raise unknown_name("mode", mode, MODES)
     check_threads(threads)
     arrays = {"input": input, "flow": flow}

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.operators import LookupOptions
+from gridsample.definitions.operators import LookupOptions, correlation_scale
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.operators import elements, real_of
 from gridsample.kernels.run import LINE, Launch, entry
@@ -577,7 +577,7 @@ def prepare(
         pixels=pixels,
         position_steps=steps["positions"][:2],
         upstream_steps=steps["upstream"][:2] if needed else [0, 0],
-        scale=1 / math.sqrt(channels),
+        scale=correlation_scale(channels),
         **levels_of(options, description.real),
     )
     real = np.dtype(description.real).itemsize
