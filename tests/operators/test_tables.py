@@ -228,6 +228,12 @@ def test_jax_arrays() -> None:
         ((1, 3, 5), (3, 9), {}, "table must be"),
         ((1, 3, 5), (1, 3, 0), {}, "table must be"),
         ((1, 3, 5), (1, 1, 9), {"domain": (1, 0)}, "low < high"),
+        ((1, 3, 5), (1, 1, 9), {"domain": (0, 10**400)}, "each a number or 3"),
+        ((1, 3, 5), (1, 1, 9), {"domain": (-1e308, 1e308)}, "finite width"),
+        ((1, 3, 5), (1, 1, 9), {"domain": (0, 1e-320)}, "too narrow for float64"),
+        ((0, 3, 5), (1, 1, 9), {"mode": "cube"}, "mode"),
+        ((1, 0, 5), (1, 1, 9), {"mode": "nearest"}, "at least one channel"),
+        ((), (1, 1, 9), {"channel_axis": -1}, "image must be"),
         ((1, 3, 5), (1, 1, 9), {"domain": 1}, "each a number or 3"),
         ((1, 3, 5), (1, 1, 9), {"domain": (0, [1, 1])}, "each a number or 3"),
         ((1, 3, 5), (1, 1, 9), {"mode": "cube"}, "mode"),
@@ -239,7 +245,21 @@ def test_errors(image: Any, table: Any, options: Any, message: str) -> None:
         apply_lut(np.zeros(image), np.zeros(table), **options)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_entries_that_are_not_finite_are_of_their_cells_only(mode: str) -> None:
+    torch = pytest.importorskip("torch")
+    image = np.array([[[1.0], [1.0]]])
+    table = np.array([[[[1.0, np.nan, 4.0], [0.0, np.inf, 3.0]]]])
+    for like in (np.asarray, torch.from_numpy):
+        assert apply_lut(like(image), like(table), mode).item() == 3
+        # On an axis of one entry, infinite values are moved to it.
+        far = apply_lut(like(np.array([[[np.inf], [-np.inf]]])), like(table[:, :, 1:, 2:]), mode)
+        assert far.item() == 3
+
+
 def test_types_and_empty_images() -> None:
+    with pytest.raises(TypeError, match="mode must be a string or a Method"):
+        apply_lut(np.zeros((1, 1, 5)), np.zeros((1, 1, 5)), mode=np.array(["linear"] * 3))
     with pytest.raises(TypeError, match="image has dtype bool"):
         apply_lut(np.zeros((1, 1, 5), bool), np.zeros((1, 1, 5)))
     with pytest.raises(TypeError, match="table has dtype complex64"):

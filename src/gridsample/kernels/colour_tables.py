@@ -125,10 +125,7 @@ def prepare(
     scale, shift, top = factors
     pixels, sizes = math.prod(image[2:]), table[:1:-1]  # x first
     shares = -(-pixels // SHARE)
-    # An axis of one entry has no next one, but the fraction is 0 there.
-    steps = [
-        table[1] * math.prod(sizes[:axis]) if size > 1 else 0 for axis, size in enumerate(sizes)
-    ]
+    steps = [table[1] * math.prod(sizes[:axis]) for axis in range(len(sizes))]
     settings = description.settings.pack(
         pixels=pixels,
         shares=shares,
@@ -207,12 +204,12 @@ class Writer:
         for axis, position in enumerate(positions):
             end = self.number(call.ends, axis, lanes)
             inside = position.maximum(0.0).minimum(end)
-            base = inside.floor().minimum(end - 1.0).maximum(0.0)
-            base = (inside == inside).select(base, 0.0)
+            base = (inside == inside).select(inside.floor(), 0.0)
             step = call.steps[axis].to("int32").splat(lanes)
             place = place + base.to("int32") * step
             fractions.append(inside - base)
-            steps.append(step)
+            # The last entry has no next one, but the fraction is 0 there.
+            steps.append((base < end).select(step, 0))
         corners = simplex if self.description.on_simplices else cell
         taps = [*corners(place, fractions, steps)]
         totals = []

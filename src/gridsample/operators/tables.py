@@ -16,7 +16,7 @@ from gridsample.backends.rounding import as_integers
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_threads
 from gridsample.definitions.dtypes import GRID_TYPES
-from gridsample.definitions.methods import Mode
+from gridsample.definitions.methods import Mode, find_method, per_axis
 from gridsample.definitions.shapes import MAX_RANK, channels_last
 from gridsample.operators.sums import weighted_sum
 from gridsample.ops.arrays import Array, back, planes, sum_type
@@ -56,7 +56,7 @@ def apply_lut(
     "Performing color space conversions with three-dimensional linear interpolation", 1995).
 
     Args:
-        image: (N, C, *spatial); any integer dtype, float16 to float64, bfloat16 in torch and JAX.
+        image: (N, C, *spatial); any integer dtype, float16 to float64, or bfloat16.
             Integers stand for numbers up to 1: they are divided by the largest one of their dtype.
         table: (1, K, *sizes) with D axes, or (N, K, *sizes) for each item; any such dtype.  If D is
             1, each of C channels is looked up in its own row of the table (K = C) or in the same
@@ -91,6 +91,8 @@ def apply_lut(
     backend = backend_of(image=image, table=table)
     pixels, entries = backend.to_device(image=image, table=table)
     last = channels_last(channel_axis, len(pixels.shape))
+    if len(pixels.shape) < 2:
+        raise ValueError(f"image must be (N, C, *spatial), got shape {tuple(pixels.shape)}")
     call = prepare(backend, planes(backend, pixels, last), entries, mode, domain, threads)
     return backend.restore(back(backend, call.run(), last), image)
 
@@ -201,15 +203,20 @@ def simplex_sums(backend: Backend, table: Array, positions: Array, threads: int 
     xp, sizes = backend.xp, table.shape[2:]
     if math.prod(sizes) > 1 << 24:  # a float32 holds the indices of entries up to this one
         positions = backend.astype(positions, backend.type("float64"))
+        if backend.type_name(positions.dtype) != "float64":
+            raise ValueError(
+                f"a table of {math.prod(sizes)} entries needs float64, which JAX has with "
+                "jax_enable_x64"
+            )
     bases, fractions, steps = [], [], []
     for axis in range(len(sizes)):  # x, the last axis, first
         size, step = sizes[-1 - axis], math.prod(sizes[len(sizes) - axis :])
         place = xp.clip(positions[..., axis], 0, size - 1)
-        base = xp.clip(xp.floor(place), 0, max(size - 2, 0))
+        base = xp.floor(place)
         bases.append(base * step)
         fractions.append(place - base)
-        # An axis of one entry has no next one, but its fraction is 0.
-        steps.append(step if size > 1 else 0)
+        # The last entry has no next one, but the fraction is 0 there.
+        steps.append(xp.where(base < size - 1, xp.zeros_like(base) + step, 0))
     falling, ordered = sorted_steps(backend, fractions, steps)
     offsets = [*itertools.accumulate([functools.reduce(operator.add, bases), *ordered])]
     between = [a - b for a, b in itertools.pairwise(falling)]
@@ -218,11 +225,11 @@ def simplex_sums(backend: Backend, table: Array, positions: Array, threads: int 
 
 
 def sorted_steps(
-    backend: Backend, fractions: Sequence[Array], steps: Sequence[int]
+    backend: Backend, fractions: Sequence[Array], steps: Sequence[Array]
 ) -> tuple[list[Array], list[Array]]:
     """Sort fractions elementwise in falling order, and with them the steps of their axes."""
     xp = backend.xp
-    keys, values = [*fractions], [xp.zeros_like(fractions[0]) + step for step in steps]
+    keys, values = [*fractions], [*steps]
     for end in range(len(keys) - 1, 0, -1):
         for k in range(end):  # exchange neighbours, the smallest one moves to the end
             (a, b), (first, second) = keys[k : k + 2], values[k : k + 2]
@@ -259,27 +266,34 @@ def prepare(
     """Check a call of `apply_lut`; the image has its channels on the second axis."""
     check_threads(threads)
     axes = check_shapes(backend.shape(image), backend.shape(table))
+    if not (isinstance(mode, str) and mode == TETRAHEDRAL):
+        for name in per_axis(mode, axes, "mode"):
+            find_method(name)
     entry, top = largest(backend, table, "table"), largest(backend, image, "image")
     real = sum_type(backend, image, table)
     entries = backend.astype(table, real)
     low, high = check_domain(domain, image.shape[1])
     sizes = [table.shape[-1 - k % axes] for k in range(image.shape[1])]
-    scale = [(n - 1) / (b - a) for n, a, b in zip(sizes, low, high, strict=True)]
+    # On an axis of one entry, all positions are moved to it, also those of infinite values.
+    scale = [max(n - 1, 1) / (b - a) for n, a, b in zip(sizes, low, high, strict=True)]
+    shift = [-a * factor for a, factor in zip(low, scale, strict=True)]
+    if max(map(abs, [*scale, *shift])) > np.finfo(backend.type_name(real)).max:
+        raise ValueError(f"domain {domain!r} is too narrow for {backend.type_name(real)}")
     return Lookup(
         backend,
         image,
         entries if entry is None else entries / entry,
         mode,
         [factor / (top or 1) for factor in scale],
-        [-a * factor for a, factor in zip(low, scale, strict=True)],
+        shift,
         threads,
     )
 
 
 def check_shapes(image: Sequence[int], table: Sequence[int]) -> int:
     """Check the shapes of an image, channels first, and a table; return the table's axes."""
-    if len(image) < 2:
-        raise ValueError(f"image must be (N, C, *spatial), got shape {tuple(image)}")
+    if image[1] == 0:
+        raise ValueError(f"image must have at least one channel, got shape {tuple(image)}")
     axes = len(table) - 2
     if not 1 <= axes <= MAX_RANK or 0 in table:
         raise ValueError(
@@ -310,12 +324,14 @@ def check_domain(domain: Any, channels: int) -> tuple[list[float], list[float]]:
     try:
         ends = [np.broadcast_to(np.asarray(end, float), channels).tolist() for end in domain]
         low, high = ends
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(
             f"domain must be (low, high), each a number or {channels}; got {domain!r}"
         ) from None
     if not all(math.isfinite(b - a) and a < b for a, b in zip(low, high, strict=True)):
-        raise ValueError(f"domain must be (low, high) with low < high, got {domain!r}")
+        raise ValueError(
+            f"domain must be (low, high) with low < high and a finite width, got {domain!r}"
+        )
     return low, high
 
 
