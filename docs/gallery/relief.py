@@ -16,7 +16,8 @@ heights = heights[None, None, 120:270, 100:300].astype(np.float64)
 y, x = np.mgrid[0:149:0.25, 0:199:0.25]
 grid = np.stack([x, y], -1)[None]
 options = {"mode": "spline3", "padding_mode": "mirror", "coords": "pixel"}
-slopes = gridsample.grid_gradient(heights, grid, **options)[0, 0] / 60  # a pixel is about 60 m
+# A pixel is 74 m by 93 m, so that the slopes are exaggerated.
+slopes = gridsample.grid_gradient(heights, grid, **options)[0, 0] / 60
 fine = gridsample.grid_sample(heights, grid, **options)
 
 normal = np.concatenate([-slopes, np.ones((*x.shape, 1))], -1)

@@ -106,7 +106,7 @@ class ShrinkHint:
 def show_lost_palette(images: Sequence[io.Image], path: Path) -> None:
     """Print a hint if pictures had a palette, which the file at a path has not."""
     if any("palette" in image.extras for image in images) and io.format_of(path).name != "GIF":
-        _print(f"the input has a palette; {path} has RGB colours, because sampling makes new ones")
+        _print(f"the input has a palette; {path} has RGB colours, because new colours arise")
 
 
 # Texts of pictures that some formats keep, and what they are called.

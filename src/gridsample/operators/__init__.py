@@ -7,11 +7,12 @@
     softmax_splat           forward warps, where the values of a pixel have weights of their own
     apply_lut               colours looked up in a table, with linear or tetrahedral interpolation
 
-On the CPU, weighted sums, lookups of correlations and softmax splats are one program for the result
-and one for all first derivatives, and no sample is kept.  Everywhere else, and for derivatives of
-higher order, they are compositions of the functions of this package, with the same results up to
-rounding.  The other operators are made of weighted sums and of sampling; `apply_lut` has a program
-for NumPy arrays.  All accept NumPy arrays, torch tensors and JAX arrays.
+On the CPU, weighted sums, lookups of correlations and softmax splats have a program for the result
+and one for all first derivatives, and no sample is kept; splats first find the greatest metric and
+the sum of the weights of each pixel, by a program for each.  Everywhere else, and for derivatives
+of higher order, they are compositions of the functions of this package, with the same results up
+to rounding.  The other operators are made of weighted sums and of sampling; `apply_lut` has a
+program for NumPy arrays.  All accept NumPy arrays, torch tensors and JAX arrays.
 """
 
 from gridsample.operators.attention import deformable_attention
