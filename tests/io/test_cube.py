@@ -23,7 +23,7 @@ def test_cubes_and_curves(tmp_path: Path) -> None:
     blue, green, red = np.meshgrid((0, 1), (0, 0.5), (0, 0.25), indexing="ij")
     np.testing.assert_array_equal(cube.table[0], [red, green, blue])
 
-    path.write_text("LUT_1D_SIZE 3\n0 0 0\n0.5 1e-1 0.25\n1 1 1")
+    path.write_text("#" * 1000 + "\nLUT_1D_SIZE 3\n0 0 0\n0.5 1e-1 0.25\n1 1 1")
     (curves,) = read_cube(str(path))
     np.testing.assert_array_equal(curves.table[0, :, 1], np.float32([0.5, 0.1, 0.25]))
     assert curves.domain == ((0, 0, 0), (1, 1, 1))
@@ -44,8 +44,11 @@ def test_cubes_and_curves(tmp_path: Path) -> None:
         ("", "it has no entries"),
         ("LUT_3D_SIZE 2\n", "it has no entries"),
         (CUBE, "does not begin with"),
-        (HEADER + CUBE.replace("0.25 0.5 1", "0.25 0.5"), "columns"),
-        (HEADER + CUBE[:20], "8 entries of 3 numbers are expected, got 2 of 3"),
+        (
+            HEADER + CUBE.replace("0.25 0.5 1", "0.25 0.5"),
+            "entry 8 must be 3 numbers, got '0.25 0.5'",
+        ),
+        (HEADER + CUBE[:20], "8 entries are expected, got 2"),
         (HEADER + CUBE + "0 0 0\n", "more than 8 entries"),
         (HEADER + CUBE.replace("0.25", "nan"), "finite"),
         (HEADER + CUBE.replace("0.25", "1e99"), "finite"),
@@ -56,12 +59,17 @@ def test_cubes_and_curves(tmp_path: Path) -> None:
         ("LUT_3D_SIZE 257\n", "from 2 to 256, got 257"),
         ("LUT_1D_SIZE 99999999999\n", "whole number"),
         ("LUT_1D_SIZE 1\n", "from 2 to 65536"),
-        ("LUT_3D_SIZE 256\n0 0 0\n", "16777216 entries of 3 numbers are expected, got 1"),
+        ("LUT_3D_SIZE 256\n0 0 0\n", "16777216 entries are expected, got 1"),
         ("DOMAIN_MIN 0 0\n", "DOMAIN_MIN must have 3 finite numbers"),
         ("DOMAIN_MAX 1 1 inf\n", "DOMAIN_MAX must have 3 finite numbers"),
         (HEADER.replace("1 2 1", "1 2 -1") + CUBE, "must rise"),
         (HEADER + "LUT_1D_SIZE 2\n" + CUBE + "0 0 0\n" * 2, "are for one table"),
         ("LUT_IN_VIDEO_RANGE\n" + HEADER + CUBE, "LUT_IN_VIDEO_RANGE is not supported"),
+        (HEADER + "LUT_3D_SIZE 2\n" + CUBE, "LUT_3D_SIZE is given twice"),
+        (HEADER + "LUT_1D_INPUT_RANGE 0 1\n" + CUBE, "but LUT_1D_SIZE is not"),
+        ("LUT_3D_INPUT_RANGE 0 1\nLUT_1D_SIZE 2\n" + "0 0 0\n" * 2, "but LUT_3D_SIZE is not"),
+        ("DOMAIN_MIN -1e308 0 0\nDOMAIN_MAX 1e308 1 1\nLUT_3D_SIZE 2\n" + CUBE, "finite"),
+        ("#" * 1001, "more than 1000 characters"),
         ("\0" * 2000, "more than 1000 characters"),
         ("\ufffd\0\n", "does not begin with"),
     ],

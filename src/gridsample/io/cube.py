@@ -7,6 +7,7 @@ through the curves first.  `DOMAIN_MIN` and `DOMAIN_MAX` (Adobe), or `LUT_1D_INP
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -97,6 +98,8 @@ class _Header:
         word, *values = row.split()
         size, both = _SIZE.fullmatch(word), _RANGE.fullmatch(word)
         if size:
+            if int(size[1]) in self.sizes:
+                raise ValueError(f"{word} is given twice")
             self.sizes[int(size[1])] = _size_of(int(size[1]), values)
         elif both:
             low, high = _numbers(word, values, 2)
@@ -115,6 +118,8 @@ class _Header:
 
     def tables(self, entries: NDArray[np.float32]) -> list[ColourTable]:
         """Divide the entries among the tables."""
+        for axes in self.domains.keys() - self.sizes.keys():
+            raise ValueError(f"LUT_{axes}D_INPUT_RANGE is given, but LUT_{axes}D_SIZE is not")
         if self.ends and (self.domains or len(self.sizes) > 1):
             raise ValueError(
                 "DOMAIN_MIN and DOMAIN_MAX are for one table; with curves and a cube, give "
@@ -125,8 +130,11 @@ class _Header:
         result, begin = [], 0
         for axes, size in sorted(self.sizes.items()):
             domain, end = self.domains.get(axes, whole), begin + size**axes
-            if any(a >= b for a, b in zip(*domain, strict=True)):
-                raise ValueError(f"the domain must rise, but it is from {domain[0]} to {domain[1]}")
+            if any(a >= b or math.isinf(b - a) for a, b in zip(*domain, strict=True)):
+                raise ValueError(
+                    "the domain must rise, by numbers that are finite, but it is from "
+                    f"{domain[0]} to {domain[1]}"
+                )
             # Red varies fastest, so it is on the last axis.
             table = np.moveaxis(entries[begin:end].reshape((size,) * axes + (3,)), -1, 0)
             result.append(ColourTable(np.ascontiguousarray(table[None]), domain))
@@ -135,9 +143,9 @@ class _Header:
 
 
 def _lines(file: IO[str]) -> Iterator[str]:
-    """Yield the lines without comments and empty lines; none is read whose end does not come."""
+    """Yield the lines without comments and empty lines, and read no more of one than is allowed."""
     while line := file.readline(LINE + 1):
-        if len(line) > LINE:
+        if len(line.removesuffix("\n")) > LINE:
             raise ValueError(f"a line has more than {LINE} characters")
         text = line.partition("#")[0].strip() if not line.startswith("TITLE") else line.strip()
         if text:
@@ -150,15 +158,16 @@ def _entries(first: str, rest: Iterator[str], count: int) -> NDArray[np.float32]
         raise ValueError("it does not begin with LUT_1D_SIZE or LUT_3D_SIZE")
 
     def rows() -> Iterator[str]:
-        yield first
-        yield from rest
+        for number, row in enumerate(itertools.chain([first], rest), 1):
+            if len(row.split()) != 3:
+                raise ValueError(f"entry {number} must be 3 numbers, got {row[:40]!r}")
+            yield row
 
     entries = np.loadtxt(rows(), np.float32, ndmin=2, max_rows=count + 1)
     if len(entries) > count:
         raise ValueError(f"it has more than {count} entries")
-    if entries.shape != (count, 3):
-        found, numbers = entries.shape
-        raise ValueError(f"{count} entries of 3 numbers are expected, got {found} of {numbers}")
+    if len(entries) < count:
+        raise ValueError(f"{count} entries are expected, got {len(entries)}")
     if not np.isfinite(entries).all():
         raise ValueError("entries must be finite float32 numbers")
     return entries
