@@ -35,7 +35,33 @@ def test_numbers_and_single_coordinates() -> None:
         actual, expected = interp(*arguments), np.interp(*arguments)
         assert type(actual) is type(expected)
         np.testing.assert_array_equal(actual, expected)
+    large = ([-1.0, 1e17, 3e17], [1e17], [7], 1)
+    np.testing.assert_array_equal(interp(*large), np.interp(*large))
     np.testing.assert_array_equal(interp([0, 1, 2], [1.0], [3], left=5, right=8), [5, 3, 8])
+
+
+def test_values_beside_infinite_ones() -> None:
+    """A value that has the weight 0 does not count."""
+    xp, x = [1.0, 2.5, 10.0], [-np.inf, 0.0, 1.0, 1.5, 2.5, 10.0, 99.0, np.inf, np.nan]
+    rows = np.array([[1.0, np.nan, 4.0], [1, np.inf, np.inf], [np.nan, 2, -np.inf]])
+    for options in CHOICES[:3]:
+        for row, actual in zip(rows, interp(x, xp, rows, **options), strict=True):
+            np.testing.assert_allclose(actual, np.interp(x, xp, row, **options), rtol=1e-15)
+
+
+def test_tensors_and_jax_go_with_numbers() -> None:
+    expected = interp(X[1], XP, FP)
+    for actual in (interp(X[1], XP, torch.tensor(FP)), interp(torch.tensor(X[1]), XP, FP)):
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
+    assert interp(1.5, [1.0, 2.0], torch.tensor([3, 4])).item() == 3.5
+    assert interp(1.5, [1.0, 2.0], jnp.asarray([3.0, 4.0])) == 3.5
+
+
+@pytest.mark.parametrize("x", [1j, ["1"], [1 + 0j]])
+@pytest.mark.parametrize("fp", [[3.0, 4.0], torch.tensor([3.0, 4.0])])
+def test_points_are_real_numbers(x: Any, fp: Any) -> None:
+    with pytest.raises(TypeError, match=r"^x must hold (real )?numbers, got dtype"):
+        interp(x, [1.0, 2.0], fp)
 
 
 @pytest.mark.parametrize("options", [{}, {"period": 5.0}, {"left": 0.0, "right": 2.0}])

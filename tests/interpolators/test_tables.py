@@ -71,6 +71,16 @@ def test_points_have_any_form() -> None:
     compare("linear", np.stack([points] * 2, -1)[..., 0], values=VALUES[:, :, 0])
 
 
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+def test_the_neighbours_of_the_ends_are_outside(method: str) -> None:
+    axis = np.array([0.0, 1.0, 3.0, 10.0])
+    ends = np.array([[np.nextafter(0.0, -1)], [0.0], [10.0], [np.nextafter(10.0, 99)]])
+    compare(method, ends, (axis,), np.arange(4.0), bounds_error=False)
+    values = np.arange(8.0, dtype="float32").reshape(4, 2)
+    fill = np.float64(7)
+    compare(method, ends, (axis,), values, bounds_error=False, fill_value=fill)
+
+
 def test_ties_go_to_the_lower_coordinate() -> None:
     ties = np.array([[2.5, 0.5], [1.25, 2.5], [2.5, 6.5], [1.25, 0.5]])
     compare("nearest", ties)
@@ -120,6 +130,7 @@ def test_attributes_and_copies() -> None:
         lambda of: of((*GRID, *GRID), VALUES),
         lambda of: of((GRID[0][:, None], GRID[1]), VALUES),
         lambda of: of(GRID, VALUES, "foo"),
+        lambda of: of(GRID, VALUES, ["linear"]),
         lambda of: of(GRID, VALUES, fill_value=1j),
         lambda of: of(GRID, VALUES, solver=1),
         lambda of: of(GRID, VALUES)(outside()),
@@ -157,6 +168,32 @@ def test_tensors_have_derivatives() -> None:
         RegularGridInterpolator(GRID, arrays[0])(arrays[1])
 
 
+def test_tensors_are_those_at_the_time_of_the_call() -> None:
+    points = torch.tensor(outside()[3:9])
+    values = torch.tensor(VALUES, requires_grad=True)
+    interpolator = RegularGridInterpolator(GRID, values, bounds_error=False, fill_value=None)
+    for method in ("linear", "nearest"):
+        with torch.no_grad():
+            interpolator(points, method)
+            values += 1  # as an optimizer does
+        expected = extrapolated(values.detach(), points) if method == "linear" else None
+        for _ in range(2):  # each with a graph of its own
+            result = interpolator(points, method)
+            assert result.requires_grad
+            result.sum().backward()
+        if expected is not None:
+            torch.testing.assert_close(result.detach(), expected)
+
+
+def test_tensors_go_with_numbers() -> None:
+    values, expected = torch.tensor(VALUES), extrapolated(VALUES, (2.25, [0.5, 3.0]))
+    for points in ((torch.tensor(2.25), [0.5, 3.0]), (2.25, torch.tensor([0.5, 3.0]))):
+        for table in (VALUES, values):
+            np.testing.assert_allclose(extrapolated(table, points).numpy(), expected, rtol=1e-6)
+    with pytest.raises(TypeError, match="xi must hold real numbers, got dtype complex128"):
+        extrapolated(VALUES, inside() * 1j)
+
+
 def test_jax_compiles_and_differentiates() -> None:
     points = outside()[3:9]
     tensors = [torch.tensor(array, requires_grad=True) for array in (VALUES, points)]
@@ -167,3 +204,10 @@ def test_jax_compiles_and_differentiates() -> None:
         )
         for actual, other in zip(gradients, expected, strict=True):
             np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-9)
+
+
+def test_jax_keeps_nothing_of_a_program() -> None:
+    interpolator = RegularGridInterpolator(GRID, jnp.asarray(VALUES))
+    points = jnp.asarray(inside())
+    compiled = jax.jit(interpolator)(points)
+    np.testing.assert_allclose(interpolator(points), compiled, rtol=1e-6)

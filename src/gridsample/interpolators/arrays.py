@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends import Backend
-from gridsample.definitions.checks import as_array
+from gridsample.backends import Backend, backend_of
+from gridsample.definitions.checks import as_array, as_reals
 from gridsample.definitions.originals import originals
 
 Array = Any
@@ -34,11 +34,12 @@ def as_points(backend: Backend, points: Any, rank: int) -> Array:
     if isinstance(points, tuple) and len(points) == 1:
         points = points[0]
     if isinstance(points, tuple):
-        parts = [in_float(backend, part) for part in points]
+        parts = as_library(backend, **{f"xi[{k}]": part for k, part in enumerate(points)})
+        parts = [in_float(backend, part, f"xi[{k}]") for k, part in enumerate(parts)]
         shape = broadcast_shape(backend, parts)
         xp = backend.xp
         return xp.stack([xp.broadcast_to(part, shape) for part in parts], -1)
-    array = in_float(backend, points)
+    array = in_float(backend, *as_library(backend, xi=points), "xi")
     if len(backend.shape(array)) == 1:
         array = array.reshape(-1, rank)
     return array
@@ -49,12 +50,29 @@ def broadcast_shape(backend: Backend, parts: Sequence[Array]) -> tuple[int, ...]
     return np.broadcast_shapes(*[backend.shape(part) for part in parts])
 
 
-def in_float(backend: Backend, array: Any) -> Array:
-    """Convert an array of any library: NumPy's to float64, others only if they are integers."""
+def as_library(backend: Backend, **arguments: Any) -> Sequence[Array]:
+    """Convert arguments to arrays of a library, to which one of them belongs.
+
+    The others may be NumPy arrays, lists and numbers, which go to the device of that one.
+    """
+    own = {name for name, value in arguments.items() if backend_of(**{name: value}) is backend}
+    like = next(value for name, value in arguments.items() if name in own)
+    for name in [name for name in arguments if name not in own]:
+        array = as_array(arguments[name], name)
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"{name} must hold numbers, got dtype {array.dtype}")
+        array = array.astype(np.float64) if array.dtype.kind in "biu" else array
+        arguments[name] = backend.asarray(np.ascontiguousarray(array), like)
+    return backend.asarrays(**arguments)
+
+
+def in_float(backend: Backend, array: Array, name: str) -> Array:
+    """Convert an array of real numbers: NumPy's to float64, others only if they are integers."""
     if backend.is_host:
-        return np.asarray(as_array(array, "xi"), dtype=float)
-    (converted,) = backend.asarrays(xi=array)
-    name = backend.type_name(converted.dtype, "xi")
-    if name.startswith(("float", "bfloat")):
-        return converted
-    return backend.astype(converted, backend.type("float64"))
+        return as_reals(array, name)
+    type_name = backend.type_name(array.dtype, name)
+    if type_name.startswith(("float", "bfloat")):
+        return array
+    if type_name.startswith("complex"):
+        raise TypeError(f"{name} must hold real numbers, got dtype {type_name}")
+    return backend.astype(array, backend.type("float64"))

@@ -9,7 +9,7 @@ import numpy as np
 from gridsample.backends import Backend, backend_of
 from gridsample.definitions.checks import as_reals
 from gridsample.definitions.knots import Axes
-from gridsample.interpolators.arrays import Array, HostArray, in_float
+from gridsample.interpolators.arrays import Array, HostArray, as_library, in_float
 from gridsample.interpolators.tables import as_table
 from gridsample.ops.sampling import sample_at_pixels
 
@@ -52,8 +52,8 @@ def interp(
         array([1.211, 2.111])
     """
     backend = backend_of(x=x, fp=fp)
-    points = in_float(backend, x)
-    values = as_table(backend, fp if backend.is_host else like_points(backend, fp, points))
+    points, values = as_library(backend, x=x, fp=fp)
+    points, values = in_float(backend, points, "x"), as_table(backend, values, "fp")
     if backend.is_host:
         values = values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
     knots = as_reals(xp, "xp")
@@ -70,10 +70,15 @@ def interp(
         raise ValueError("xp must be finite and increase throughout; sort it, and fp with it")
     rows = values.reshape(1, -1, len(knots))
     if len(knots) == 1:
-        rows, knots = backend.concatenate([rows, rows], 2), np.append(knots, knots + 1)
+        rows, knots = (
+            backend.concatenate([rows, rows], 2),
+            np.append(knots, knots + np.maximum(1, abs(knots))),
+        )
     sampled = sample_at_pixels(
         rows, points.reshape(1, -1, 1), mode="linear", padding_mode="border", coords=Axes(knots)
     )
+    if backend.is_host:
+        sampled = with_knots(sampled, rows, knots, points)
     result = sampled.reshape((*shape[:-1], *backend.shape(points)))
     last = float(knots[shape[-1] - 1]) if period is None else np.inf
     for beyond, value in ((points < float(knots[0]), left), (points > last, right)):
@@ -82,9 +87,18 @@ def interp(
     return result[()] if backend.is_host else result
 
 
-def like_points(backend: Backend, fp: Any, points: Array) -> Array:
-    """Return values on the device of points, which may come from another library."""
-    return fp if backend_of(fp=fp) is backend else backend.asarray(np.asarray(fp), points)
+def with_knots(sampled: HostArray, rows: HostArray, knots: HostArray, points: HostArray) -> Any:
+    """Return samples (1, C, P) that are the values of rows (1, C, n) at coordinates of the axis.
+
+    Such a sample is NaN if the next value is infinite or NaN, which has the weight 0.
+    """
+    lost = np.flatnonzero(~np.isfinite(sampled).all((0, 1)))
+    if len(lost):
+        places = np.clip(points.reshape(-1)[lost], knots[0], knots[-1])
+        numbers = np.minimum(np.searchsorted(knots, places), len(knots) - 1)
+        at_knot = knots[numbers] == places
+        sampled[..., lost[at_knot]] = rows[..., numbers[at_knot]]
+    return sampled
 
 
 def wrapped(

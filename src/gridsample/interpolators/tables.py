@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import GenericAlias
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend, backend_of
+from gridsample.definitions.caches import cached_property
 from gridsample.definitions.checks import as_array
+from gridsample.definitions.coords import CONTINUE
 from gridsample.definitions.knots import Axes
 from gridsample.definitions.methods import LINEAR, NEAREST_UP
 from gridsample.definitions.shapes import MAX_RANK
@@ -90,20 +93,30 @@ class RegularGridInterpolator:
                 f"{method =} does not accept the 'solver' argument. Got "
                 f" {solver = } and with arguments {solver_args}."
             )
-        table = as_table(self._backend, values)
+        table = as_table(self._backend, *self._backend.asarrays(values=values), "values")
         grid = [np.asarray(as_array(p, f"points[{k}]"), dtype=float) for k, p in enumerate(points)]
-        falling = check_grid(self._backend, grid, table)
+        self._falling = check_grid(self._backend, grid, table)
         self.grid = tuple(
-            np.ascontiguousarray(a[:: -1 if k in falling else 1]) for k, a in enumerate(grid)
+            np.ascontiguousarray(a[:: -1 if k in self._falling else 1]) for k, a in enumerate(grid)
         )
-        self._values = self._backend.xp.flip(table, falling) if falling else table
-        check_fill(self._backend, self._values, fill_value)
-        self._tables = dict[Any, Table]()
+        # The caller's own array, so that tensors that change, or are differentiated later, are
+        # those of each call.
+        self._table = table
+        check_fill(self._backend, table, fill_value)
+        self._lookups = {method: Lookup(self.grid, self._falling, method)}
 
     @property
     def values(self) -> Any:
         """The table, in the order of the grid."""
-        return self._values if self._original is None else self._original.values
+        if self._original is not None:
+            return self._original.values
+        return reversed_along(self._backend, self._table, self._falling)
+
+    @cached_property
+    def _doubles(self) -> HostArray:
+        """A NumPy table in double precision, as linear results are."""
+        kind = np.complex128 if self._table.dtype.kind == "c" else np.float64
+        return self._table.astype(kind, copy=False)
 
     def _scipys(self, method: str, **options: Any) -> Any:
         """Make SciPy's interpolator."""
@@ -147,27 +160,25 @@ class RegularGridInterpolator:
             return self._original(xi, name, nu=nu)
         assert self._backend is not None
         if name in SPLINES:
-            self._goes_to_scipy(self.values, len(self.grid), name)
+            self._goes_to_scipy(self._table, len(self.grid), name)
             return self._scipys(self.method)(xi, name, nu=nu)
         if nu is not None:
             raise ValueError(
                 "Can only compute derivatives for methods "
                 f"{{'cubic', 'slinear', 'quintic'}}, got method ={name!r}."
             )
-        backend, points = as_common(self._backend, self.values, xi, len(self.grid))
+        backend, points = as_common(self._backend, self._table, xi, len(self.grid))
         check_dimension(points, len(self.grid))
-        key = name, type(backend)
-        if key not in self._tables:
-            values = self.values
-            if type(backend) is not type(self._backend):  # the table is NumPy's
-                values = backend.asarray(np.ascontiguousarray(values), points)
-            self._tables[key] = Table(backend, self.grid, values, name)
         rows = points.reshape(-1, len(self.grid))
         if self.bounds_error:
             check_bounds(backend, self.grid, rows)
-        outside = None if self.bounds_error else self.fill_value
-        result = self._tables[key](rows, outside, self.fill_value is None)
-        return result.reshape((*points.shape[:-1], *self.values.shape[len(self.grid) :]))
+        table = self._doubles if backend.is_host and name == "linear" else self._table
+        if backend is not self._backend:  # the table is NumPy's
+            table = backend.asarray(table, rows)
+        if name not in self._lookups:
+            self._lookups[name] = Lookup(self.grid, self._falling, name)
+        result = self._lookups[name](backend, table, rows, self.fill_value, not self.bounds_error)
+        return result.reshape((*points.shape[:-1], *self._table.shape[len(self.grid) :]))
 
 
 def interpn(
@@ -214,72 +225,81 @@ def interpn(
 # Tables -------------------------------------------------------------------------------------------
 
 
-class Table:
-    """A table as an image of which samples are taken by one method.
+class Lookup:
+    """How a table is sampled by one method, as an image.
 
-    Axes with one coordinate, which have no interval, are left out: results do not depend on it.
+    It holds no array of a table, which may be a tensor that changes, or is traced.  Axes with one
+    coordinate, which have no interval, are left out: results do not depend on it.
 
     Attributes:
         grid: the coordinates of all axes, increasing.
+        method: "linear" or "nearest".
         kept: the numbers of the axes with several coordinates.
-        image: (1, *spatial, C).
-        axes: the units of points, x first.
+        reversed: those among the kept axes along which the table is reversed.
+        axes: the units of points, x first; None if no axis is kept.
     """
 
-    def __init__(
-        self, backend: Backend, grid: Sequence[HostArray], values: Array, method: str
-    ) -> None:
-        self.backend, self.grid, self.method = backend, grid, method
+    def __init__(self, grid: Sequence[HostArray], falling: Sequence[int], method: str) -> None:
+        self.grid, self.method = grid, method
         self.kept = [k for k, axis in enumerate(grid) if len(axis) > 1]
-        if backend.is_host and method == "linear":
-            kind = np.complex128 if values.dtype.kind == "c" else np.float64
-            values = values.astype(kind, copy=False)
-        step = -1 if method == "nearest" else 1  # see `METHODS`
-        xp, rank = backend.xp, len(grid)
-        self.rest = tuple(values.shape[rank:])
-        values = values[tuple([slice(None) if k in self.kept else 0 for k in range(rank)])]
-        if step < 0 and self.kept:
-            values = xp.flip(values, tuple(range(len(self.kept))))
-        shape = tuple(values.shape[: len(self.kept)])
-        channels = int(np.prod(self.rest, dtype=int))
-        self.image = values.reshape((1, *shape, channels))
-        self.axes = Axes(*[grid[k][::step] for k in reversed(self.kept)]) if self.kept else None
+        decreasing = self.kept if method == "nearest" else falling  # see `METHODS`
+        steps = [-1 if k in decreasing else 1 for k in self.kept]
+        axes = [grid[k][::step] for k, step in zip(self.kept, steps, strict=True)]
+        self.axes = Axes(*axes[::-1]) if axes else None
+        self.reversed = [n for n, k in enumerate(self.kept) if (k in decreasing) != (k in falling)]
 
-    def __call__(self, points: Array, fill: Any, continues: bool) -> Array:
-        """Sample at points (P, n): (P, C).
+    def __call__(
+        self, backend: Backend, table: Array, points: Array, fill_value: Any, reaches_out: bool
+    ) -> Array:
+        """Sample a table at points (P, n): (P, C).
 
         Args:
+            backend: the backend of all arrays.
+            table: the table, in the caller's order.
             points: the points.
-            fill: the value outside; None if no point is outside, or for ``continues``.
-            continues: whether to extrapolate.
+            fill_value: the value outside; None to extrapolate.
+            reaches_out: whether points may be outside.
         """
-        backend, dropped = self.backend, [k for k in range(len(self.grid)) if k not in self.kept]
-        filled = not continues and fill is not None
+        image = self.image_of(backend, table)
         if self.axes is None:
-            shape = points.shape[0], self.image.shape[-1]
-            result = backend.xp.broadcast_to(self.image, shape) + 0
+            shape = points.shape[0], image.shape[-1]
+            result = backend.xp.broadcast_to(image, shape) + 0
         else:
-            grid = points[:, [*reversed(self.kept)]][None]
-            options: dict[str, Any] = {"padding_mode": "border"}
-            if filled:
-                options |= {"extrapolate": "centers", "fill_value": fill}
-            elif continues:
-                options |= {"extrapolate": "continue"}
+            continues = reaches_out and fill_value is None
             result = sample_at_pixels(
-                self.image, grid, mode=METHODS[self.method], coords=self.axes, channel_axis=-1,
-                **options,
+                image, points[:, self.kept[::-1]][None], mode=METHODS[self.method],
+                padding_mode="border", extrapolate=CONTINUE if continues else True,
+                coords=self.axes, channel_axis=-1,
             )[0]  # fmt: skip
-        return self.with_single(result, points, dropped, fill if filled else None)
+        if reaches_out and fill_value is not None:
+            fill = np.full(table.shape[len(self.grid) :], fill_value).reshape(-1)
+            fill = backend.astype(backend.asarray(fill, result), result.dtype)
+            result = backend.xp.where(self.is_outside(points)[:, None], fill, result)
+        elif len(self.kept) == len(self.grid):
+            return result  # NaN where a point is
+        unknown = backend.xp.any(backend.xp.isnan(points), -1)
+        return backend.xp.where(unknown[:, None], np.nan, result)
 
-    def with_single(self, result: Array, points: Array, dropped: Sequence[int], fill: Any) -> Array:
-        """Fill in results of points that are outside, or NaN, along axes of one coordinate."""
-        xp = self.backend.xp
-        if fill is not None:
-            for k in dropped:
-                result = xp.where(points[:, k, None] == float(self.grid[k][0]), result, fill)
-        if dropped:
-            result = xp.where(xp.any(xp.isnan(points), axis=-1)[:, None], np.nan, result)
-        return result
+    def image_of(self, backend: Backend, table: Array) -> Array:
+        """Return a table as an image (1, *spatial, C), without axes of one coordinate."""
+        rank = len(self.grid)
+        channels = math.prod(table.shape[rank:])
+        table = table[tuple([slice(None) if k in self.kept else 0 for k in range(rank)])]
+        table = reversed_along(backend, table, self.reversed)
+        return table.reshape((1, *table.shape[: len(self.kept)], channels))
+
+    def is_outside(self, points: Array) -> Array:
+        """Whether points (P, n) are outside: (P,)."""
+        outside = points[:, 0] != points[:, 0]
+        for k, axis in enumerate(self.grid):
+            column = points[:, k]
+            outside = outside | (column < float(axis[0])) | (column > float(axis[-1]))
+        return outside
+
+
+def reversed_along(backend: Backend, table: Array, axes: Sequence[int]) -> Array:
+    """Return a table whose order is reversed along some axes."""
+    return backend.xp.flip(table, tuple(axes)) if axes else table
 
 
 # Checks, with SciPy's messages --------------------------------------------------------------------
@@ -287,7 +307,7 @@ class Table:
 
 def check_method(method: Any) -> None:
     """Raise an error if a method is unknown."""
-    if method not in METHODS and method not in SPLINES:
+    if not isinstance(method, str) or (method not in METHODS and method not in SPLINES):
         raise ValueError(f"Method '{method}' is not defined")
 
 
@@ -304,11 +324,9 @@ def is_duck(values: Any) -> bool:
     return False
 
 
-def as_table(backend: Backend, values: Any) -> Array:
-    """Return the values as an array of floating-point or complex numbers."""
-    (table,) = backend.asarrays(values=values)
-    name = backend.type_name(table.dtype, "values")
-    if name.startswith(("float", "bfloat", "complex")):
+def as_table(backend: Backend, table: Array, name: str) -> Array:
+    """Return an array of floating-point or complex numbers; integers become float64."""
+    if backend.type_name(table.dtype, name).startswith(("float", "bfloat", "complex")):
         return table
     return backend.astype(table, backend.type("float64"))
 
@@ -373,6 +391,7 @@ def as_common(backend: Backend, values: Array, xi: Any, rank: int) -> tuple[Back
     """Return the backend of a table and points of which one may be NumPy's, and the points."""
     parts = xi if isinstance(xi, tuple) else (xi,)
     other = backend_of(**{f"xi[{k}]": part for k, part in enumerate(parts)})
+    found = as_points(other, xi, rank)
     if backend.is_host or other is backend:
-        return other if backend.is_host else backend, as_points(other, xi, rank)
-    return backend, backend.asarray(as_points(other, xi, rank), values)
+        return other, found
+    return backend, backend.asarray(found, values)
