@@ -228,6 +228,9 @@ def test_wide_methods_need_equal_distances() -> None:
         ((X, np.array([4.0, 3, 3, 1]), Z), ValueError, "along y .* entry 2 is 3.0, after 3.0"),
         ((X, Y, np.full(7, np.nan)), ValueError, "along z must be finite .* entry 0 is nan"),
         (([1.0], Y, Z), ValueError, r"along x must be 1-D with two entries or more, got .*\(1,\)"),
+        ((X, [-1e308, 0, 5, 1e308], Z), ValueError, "along y .* an extent of inf"),
+        ((X, Y * 1e-310, Z), ValueError, "along y must have distances of at least 1e-300"),
+        (X, TypeError, "coords must be one of 'normalized', .* or have an entry for each axis"),
         ((X[None], Y, Z), ValueError, r"along x must be 1-D .* got shape \(1, 5\)"),
         ((X, "displacement", Z), ValueError, "'displacement' is not accepted for a single axis"),
         ((X, Y * 1j, Z), TypeError, "along y must hold real numbers, got dtype complex128"),
@@ -321,3 +324,16 @@ def test_jax_has_the_gradients_of_torch() -> None:
         )
     for actual, other in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(actual, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_jax_has_second_derivatives() -> None:
+    """They are 0 along an axis, and those of the product of weights along two."""
+    grid = np.delete(points(), 3, axis=1)[:, :3]
+    expected = gridsample.grid_hessian(table(1, 1), grid, padding_mode="border", coords=AXES)
+    with jax.enable_x64(True):
+        image, places = jnp.asarray(table(1, 1)), jnp.asarray(grid)
+        actual = gridsample.grid_hessian(image, places, padding_mode="border", coords=AXES)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
+        hessian = jax.hessian(lambda point: at_axes(image, point[None, None])[0, 0, 0])
+        np.testing.assert_allclose(jax.vmap(hessian)(places[0]), expected[0, 0], rtol=0, atol=1e-12)

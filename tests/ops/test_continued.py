@@ -100,6 +100,21 @@ def test_derivatives_agree_with_differences(coords: Any) -> None:
         np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.slow
+def test_jax_has_second_derivatives() -> None:
+    values, grid = np.random.default_rng(1).standard_normal((1, 1, 5, 7)), points(4)
+    options: Any = {"coords": "pixel", "extrapolate": "continue"}
+    expected = gridsample.grid_hessian(values, grid, **options)
+    with jax.enable_x64(True):
+        image, places = jnp.asarray(values), jnp.asarray(grid)
+        actual = gridsample.grid_hessian(image, places, **options)
+        hessian = jax.hessian(
+            lambda point: gridsample.grid_sample(image, point[None, None], **options)[0, 0, 0]
+        )
+        for result in (actual[0, 0], jax.vmap(hessian)(places[0])):
+            np.testing.assert_allclose(result, expected[0, 0], rtol=0, atol=1e-12)
+
+
 def test_single_pixels_nan_and_masks() -> None:
     at = np.array([[[-1.0], [5.0], [np.nan], [1e30]]])
     options: Any = {"coords": "pixel", "extrapolate": "continue"}
@@ -118,7 +133,7 @@ def test_single_pixels_nan_and_masks() -> None:
         ({"mode": "cubic"}, "does not accept mode 'cubic'; accepted: 'linear'"),
         ({"padding_mode": ("border", "wrap")}, r"place of a boundary; .* \('border', 'wrap'\)"),
         ({"fill_value": 3}, "fill_value 3 has no effect here"),
-        ({"missing": "ignore"}, "a mean over pixels that count does not accept extrapolate"),
+        ({"missing": "ignore"}, "missing='ignore' or weights does not accept extrapolate"),
         ({"antialias": True}, "'continue' does not accept antialias=True"),
     ],
 )

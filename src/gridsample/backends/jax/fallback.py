@@ -30,10 +30,15 @@ def is_integer(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.integer)) or dtype == np.bool_
 
 
+def vanishes(call: TracedCall) -> bool:
+    """Whether all samples of a call are 0, because its derivatives of the weights are."""
+    return call.plan.footprint is None and call.plan.vanishes(call.order)
+
+
 def gather(image: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
     """Sample an image (N, C, *spatial) at a grid's points: (N, C, *out) in a dtype."""
     shape = output_shape(image, grid.shape[:-1])
-    if 0 in shape:
+    if 0 in shape or vanishes(call):
         return jnp.zeros(shape, dtype)
     if call.plan.footprint is not None:
         if call.plan.votes:
@@ -52,6 +57,8 @@ def scatter(values: Array, grid: Array, call: TracedCall) -> Array:
     """Apply the transpose of `gather`, in the dtype of sums."""
     plan, real = call.plan, real_type(call)
     image = jax.ShapeDtypeStruct((plan.image_items, plan.channels, *plan.spatial), real)
+    if vanishes(call):
+        return jnp.zeros(image.shape, real)
     transpose = jax.linear_transpose(lambda image: gather(image, grid, call, real), image)
     result: Array = transpose(values.astype(real))[0]
     return result
