@@ -135,7 +135,7 @@ def sampling_of(
     )
     check_flag(request.return_mask, "return_mask")
     options = checked(request, tuple(image), (image[0], *out, len(image) - 2))
-    require_boundary(options.extrapolate == CONTINUE, "a function of arrays in chunks")
+    require_boundary(options.extrapolate == CONTINUE, "sampling of arrays in chunks")
     spatial = tuple(image[1:-1] if options.channels_last() else image[2:])
     keywords |= {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     return Sampling(spatial, tuple(out), options, float(np.finfo(real).eps), keywords)

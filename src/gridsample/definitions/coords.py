@@ -117,7 +117,10 @@ def check_coords(coords: Any, spatial: Shape, out: Shape) -> str | Axes:
 def require_boundary(continues: bool, target: str) -> None:
     """Raise an error if the intervals at the ends continue, which a target does not support."""
     if continues:
-        raise ValueError(f"{target} does not accept extrapolate 'continue'; accepted: a boundary")
+        raise ValueError(
+            f"{target} does not accept extrapolate 'continue'; accepted: True with a padding_mode, "
+            f"False, {', '.join(map(repr, MARGINS))}"
+        )
 
 
 def find_end(extrapolate: Any, coords: str | Axes, align_corners: bool) -> str | None:

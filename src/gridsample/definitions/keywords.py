@@ -14,7 +14,7 @@ from gridsample.definitions.names import EndName, FootprintName, MapCoordsName, 
 
 
 class CommonKeywords(TypedDict, total=False):
-    """Those of all functions that sample."""
+    """The keywords of all functions that sample."""
 
     fill_value: Fill
     extrapolate: bool | EndName
@@ -29,7 +29,7 @@ class CommonKeywords(TypedDict, total=False):
 
 
 class GridKeywords(CommonKeywords, total=False):
-    """Those of `grid_sample`, flags excepted."""
+    """The keywords of `grid_sample`, flags excepted."""
 
     coords: Coords
     channel_axis: int
@@ -37,13 +37,13 @@ class GridKeywords(CommonKeywords, total=False):
 
 
 class MapKeywords(CommonKeywords, total=False):
-    """Those of `affine_sample`, flags excepted."""
+    """The keywords of `affine_sample`, flags excepted."""
 
     coords: MapCoordsName
     channel_axis: int
 
 
 class WorldKeywords(CommonKeywords, total=False):
-    """Those of `resample`, flags excepted."""
+    """The keywords of `resample`, flags excepted."""
 
     axes: str

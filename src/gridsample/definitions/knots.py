@@ -5,8 +5,8 @@ fraction of that interval:
 
     p = i + (x - a[i]) / (a[i + 1] - a[i])        a[i] <= x < a[i + 1] on an increasing axis
 
-At a coordinate of the axis, the fraction is exactly 0.  The first and the last interval continue
-beyond the ends.  If the coordinates are equidistant, this is p = (x - a[0]) / step.
+At a coordinate of the axis, the fraction is exactly 0, but for rounding on equidistant axes, where
+this is p = (x - a[0]) / step.  The first and the last interval continue beyond the ends.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ UNITS = ("normalized", "pixel")
 # The greatest deviation of equidistant coordinates: in units in the last place of the greatest
 # coordinate, as rounding leaves it, and in intervals.
 ROUNDING, DEVIATION = 4 * np.finfo(np.float64).eps, 2.0**-30
+# The least distance of coordinates, whose inverse is a finite number.
+SHORTEST = 1e-300
 
 
 class Axes:
@@ -62,7 +64,10 @@ class Axes:
 
     def __init__(self, *entries: Any) -> None:
         if not 1 <= len(entries) <= MAX_RANK:
-            raise ValueError(f"Axes takes 1 to {MAX_RANK} entries, got {len(entries)}")
+            raise ValueError(
+                f"Axes takes 1 to {MAX_RANK} entries, got {len(entries)}; coordinates along one "
+                "axis are one entry: Axes([0.0, 1.0, ...])"
+            )
         self.entries = tuple([as_entry(entry, k) for k, entry in enumerate(entries)])
         # A description from which `of_text` makes an equal record.  It is written here, because
         # torch.compile cannot write it.
@@ -184,12 +189,24 @@ def check_length(shape: Sequence[int], name: str, size: Any = None) -> None:
 
 
 def check_order(numbers: Array, name: str) -> None:
-    """Raise an error if numbers are not finite, or do not increase or decrease throughout."""
+    """Raise an error if numbers are not finite, do not increase or decrease, or are too close."""
     if is_monotonic(numbers):
+        check_range(numbers, name)
         return
     raise ValueError(
         f"{name} must be finite and increase or decrease throughout{first_fault(numbers)}"
     )
+
+
+def check_range(numbers: Array, name: str) -> None:
+    """Raise an error if lengths of an axis, or what they divide, may overflow."""
+    with np.errstate(over="ignore"):
+        extent, shortest = abs(numbers[-1] - numbers[0]), np.abs(np.diff(numbers)).min()
+    if extent == np.inf or shortest < SHORTEST:
+        raise ValueError(
+            f"{name} must have distances of at least {SHORTEST:g}, and a finite extent; got a "
+            f"distance of {shortest:g} and an extent of {extent:g}"
+        )
 
 
 def check_count(coords: Axes | Sequence[Any], rank: int) -> None:
@@ -223,14 +240,14 @@ def require_name(coords: str | Axes, target: str) -> str:
 
 def is_monotonic(values: Array) -> bool:
     """Whether numbers are finite, and increase or decrease throughout."""
-    steps = np.diff(values)
-    return bool(np.isfinite(values).all() and ((steps > 0).all() or (steps < 0).all()))
+    before, after = values[:-1], values[1:]
+    return bool(np.isfinite(values).all() and ((after > before).all() or (after < before).all()))
 
 
 def first_fault(values: Array) -> str:
     """Say which entry of an axis is the first that is not as it must be."""
-    rises = values[1] > values[0]
-    follows = np.diff(values) > 0 if rises else np.diff(values) < 0
+    before, after = values[:-1], values[1:]
+    follows = after > before if values[1] > values[0] else after < before
     valid = np.isfinite(values) & np.concatenate([[True], follows])
     k = int(np.argmin(valid))
     return f"; entry {k} is {values[k]}" + (f", after {values[k - 1]}" if k else "")

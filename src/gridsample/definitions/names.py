@@ -49,9 +49,11 @@ BoundaryName = Literal[
     "missing",
 ]
 CoordsName = Literal["normalized", "pixel", "displacement"]
-# Those of affine maps, of fields, and of sums over several images.
+# The units of affine maps.
 MapCoordsName = Literal["normalized", "pixel"]
+# The units of fields.
 FieldCoordsName = Literal["pixel", "displacement"]
+# The units of sums over several images.
 SumCoordsName = Literal["normalized", "pixel", "unit"]
 # How values that compete for a pixel are combined.
 SplatName = Literal["sum", "average", "linear", "soft", "maximum"]

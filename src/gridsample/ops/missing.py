@@ -82,7 +82,7 @@ def as_rule(
     if not 0 <= min_weight < 1:
         raise ValueError(f"min_weight must be at least 0 and below 1, got {min_weight!r}")
     if isinstance(request, Request):
-        require_boundary(request.extrapolate == CONTINUE, "a mean over pixels that count")
+        require_boundary(request.extrapolate == CONTINUE, "missing='ignore' or weights")
     outside = padding_mode if has_missing(padding_mode) else None
     weighted = check_flag(request.return_weight, "return_weight")
     rule = CountingRule(missing == "ignore", weights, float(min_weight), weighted, outside)

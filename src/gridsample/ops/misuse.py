@@ -62,7 +62,7 @@ def check_use(backend: Backend, image: Any, grid: Any, request: Request) -> bool
             if looks >= MAX_LOOKS:
                 return True
             values = backend.host_view(grid)
-        if values is not None and request.coords == "normalized":
+        if values is not None and is_normalized(request):
             # In a grid in pixels, the last point is far outside, and so is one in the middle.
             is_far = abs(values.item(-1)) > FAR or abs(values.item(values.size // 3)) > FAR
         key = image.shape, grid.shape, request.channel_axis
@@ -93,12 +93,12 @@ def warned(image: Shape, grid: Shape, values: Any, request: Request, level: int)
     messages = []
     if not last and has_channels_last(image):
         messages.append(layout_message(image))
-    if request.coords == "normalized" and lacks_batch(image, grid, spatial, values):
+    if is_normalized(request) and lacks_batch(image, grid, spatial, values):
         messages.append(
             f"grid has shape {grid}, which is read as N = {grid[0]} lists of points for one image; "
             "if it is a single grid, pass grid[None]"
         )
-    if request.coords == "normalized" and not repeats(request) and is_far_away(values):
+    if is_normalized(request) and not repeats(request) and is_far_away(values):
         messages.append(
             "most points of the grid are more than 10 units away from the image, which is from -1 "
             f'to 1; if they are in pixels, pass coords="pixel"{about("coords")}'
@@ -152,6 +152,11 @@ def layout_message(image: Shape) -> str:
         f"input has shape {image}, which is read as C = {image[1]} channels of "
         f"{' x '.join(map(str, image[2:]))} pixels; if its channels are last, pass channel_axis=-1"
     )
+
+
+def is_normalized(request: Request) -> bool:
+    """Whether coordinates are normalized; units that are not checked yet may be an array."""
+    return isinstance(request.coords, str) and request.coords == "normalized"
 
 
 def repeats(request: Request) -> bool:

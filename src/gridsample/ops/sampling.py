@@ -168,9 +168,9 @@ def grid_sample(
             which ``out`` has as many axes as the image; or a tuple with an entry for each axis, in
             x, y, z order: the coordinates of its pixels, a 1-D array that increases or decreases
             at any distances, or "normalized" or "pixel".  `Axes` checks such entries once for many
-            calls.  Positions are then computed in float64, and outside the image continue the first
-            and the last interval.  Where distances are not equal, methods read one pixel or two
-            along the axis.
+            calls.  Positions outside the image are counted on in the widths of the first and the
+            last interval; the boundary applies to them.  Where distances are not
+            equal, methods read one pixel or two along the axis.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
             channel; complex only for a complex image.  In integer images, it is rounded and
             saturates, as results do, and NaN is 0.
