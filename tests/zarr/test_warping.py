@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import gridsample.zarr
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import read_multiscale
 from gridsample.io.rfc5 import read_transformations, write_transformations
-from gridsample.world import Displacement
+from gridsample.world import Displacement, Lattice
 from gridsample.zarr import Layout
 
 Array = np.ndarray[Any, Any]
@@ -224,12 +225,28 @@ def test_rotated_voxels_are_written_as_rfc5(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read_multiscale(tmp_path / "third").affines[0], turned(2))
 
 
+def test_units_of_like_are_those_of_the_image(tmp_path: Path) -> None:
+    source = stored_image(tmp_path / "in.zarr", noise(3, 4), [1.0, 1.0], [0, 0])
+    like = Lattice((3, 4), np.eye(3), units=("", "mile"))
+    with pytest.raises(ValueError, match="like must have the units of the image, 'micrometer'"):
+        gridsample.zarr.warp(source, tmp_path / "out", like=like)
+    like = replace(like, affine=np.eye(3)[np.newaxis], units=("micrometer", ""))
+    gridsample.zarr.warp(source, tmp_path / "out", like=like)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
         ({"matrix": np.eye(4)}, ValueError, "matrix must be a matrix of finite numbers"),
         ({"matrix": np.ones((3, 3))}, ValueError, "matrix must be affine"),
-        ({"size": (3,)}, ValueError, "size must be 2 positive integers"),
+        ({"matrix": "x"}, TypeError, "matrix must be a matrix of real numbers"),
+        ({"matrix": 1j * np.eye(3)}, TypeError, "matrix must be a matrix of real numbers"),
+        ({"like": ((8, 9), [[1, 2], [3]])}, TypeError, "must be a matrix of real numbers"),
+        ({"like": 5}, TypeError, "a Zarr store, its folder or its address is expected, got 5"),
+        ({"transform": lambda points: points[..., :1]}, ValueError, "points of the shape"),
+        ({"size": (3,)}, ValueError, "size must have 2 entries"),
+        ({"size": (5.5, 4)}, TypeError, "size must be a sequence of integers"),
+        ({"size": 5}, TypeError, "size must be a sequence of integers"),
         ({"mode": "label"}, TypeError, "label"),
         ({"mode": "cubicle"}, ValueError, "cubicle"),
         ({"matrix": np.eye(3), "transform": [np.eye(3)]}, ValueError, "either a matrix"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -62,10 +63,13 @@ def store_of(source: Any, read_only: bool = True) -> Any:
     Raises:
         FileError: there is no such folder, or the library for such addresses is not installed.
         MissingExtraError: `zarr` is not installed.
+        TypeError: it is none of these.
     """
     storage = require("zarr.storage", "zarr")
     if isinstance(source, require("zarr.abc.store", "zarr").Store):
         return source
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(f"a Zarr store, its folder or its address is expected, got {source!r}")
     if is_address(source):
         with as_file_error(f"cannot open {source}"):
             return storage.FsspecStore.from_url(source, read_only=read_only)

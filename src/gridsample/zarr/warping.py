@@ -106,7 +106,8 @@ def warp(
         mode: the interpolation method, as in `grid_sample`.
         padding_mode: the boundary, as in `grid_sample`.
         like: the output's size and its position in the world: a store of an image whose pixels it
-            has, a `gridsample.world.Lattice`, or (shape, affine).
+            has, a `gridsample.world.Lattice`, or (shape, affine).  Its units, if it states any, are
+            those of the source.
         transform: from the output's world to the source's, as in `gridsample.resample`: a matrix
             (D + 1, D + 1), a `gridsample.world.Displacement`, a function of points, or a list of
             these, the first applied first, such as `gridsample.io.rfc5.read_transformations`
@@ -115,8 +116,8 @@ def warp(
         voxels: (D + 1, D + 1), from the output's pixels to the source's pixels at the same place in
             the world, for the metadata of the output; None for the identity.
         fill_value: the value outside, as in `grid_sample`; one number for all channels.
-        extrapolate: as in `grid_sample`; with ``like`` or ``transform`` as in `gridsample.resample`,
-            where False stands for "edges".
+        extrapolate: as in `grid_sample`; with ``like`` or ``transform``, as in
+            `gridsample.resample`, where False stands for "edges".
         prefilter, antialias, max_samples, missing, min_weight: as in `grid_sample`.
         nodata: the number that stands for missing pixels, beside NaN; None for the attribute
             ``_FillValue`` of the source's array, if it has one, and NaN for no number.  Missing
@@ -220,9 +221,8 @@ def pixel_map_of(
     if is_world and (matrix is not None or voxels is not None):
         raise ValueError("give either a matrix of pixels, or like and transform")
     lattice = image.lattice() if like is None else lattice_of(like, rank)
-    shape = tuple(lattice.shape) if size is None else tuple(int(n) for n in size)
-    if len(shape) != rank or min(shape) < 1:
-        raise ValueError(f"size must be {rank} positive integers, got {size!r}")
+    check_units(image.lattice(), lattice)
+    shape = check_size(lattice.shape if size is None else size, rank, "size")
     affine = image.affines[0]
     if not is_world:
         new_voxels = np.eye(rank + 1) if voxels is None else check_matrix(voxels, rank, "voxels")
@@ -244,18 +244,37 @@ def pixel_map_of(
 def lattice_of(like: Any, rank: int) -> Lattice:
     """Return the lattice of an argument ``like``, which may be an image's store."""
     if isinstance(like, (Lattice, tuple, list)):
-        shape, affine = Lattice.of(like)
-        return Lattice(check_size(shape, rank, "like[0]"), check_matrix(affine, rank, "like[1]"))
+        given = Lattice.of(like)
+        shape = check_size(given.shape, rank, "like[0]")
+        return replace(given, shape=shape, affine=check_matrix(given.affine, rank, "like[1]"))
     other = read_multiscale(like)
     if len(other.spatial) != rank:
         raise FileError(f"{like} has {len(other.spatial)} spatial axes, but the image {rank}")
     return other.lattice()
 
 
+def check_units(image: Lattice, like: Lattice) -> None:
+    """Raise an error if an axis of the world has one unit in an image and another one in a like."""
+    for axis, (own, other) in enumerate(zip(image.units, like.units, strict=False)):
+        if own and other and own != other:
+            raise ValueError(
+                f"like must have the units of the image, {own!r} along the spatial axis {axis}, "
+                f"got {other!r}; scale its affine"
+            )
+
+
 def check_matrix(matrix: Any, rank: int, name: str) -> Affine:
-    """Return a matrix as (D + 1, D + 1), or raise an error."""
+    """Return a matrix as (D + 1, D + 1), or raise an error; a batch of one is a matrix."""
     full_matrix = np.eye(rank + 1)
-    values = np.asarray(matrix, np.float64)
+    try:
+        given = np.asarray(matrix)
+    except ValueError:  # rows of several lengths
+        given = np.asarray(None)
+    if given.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be a matrix of real numbers, got {matrix!r}")
+    values = given.astype(np.float64)
+    if values.ndim == 3 and len(values) == 1:
+        values = values[0]
     is_matrix = values.shape in ((rank, rank + 1), (rank + 1, rank + 1))
     if not is_matrix or not np.isfinite(values).all():
         raise ValueError(
@@ -288,7 +307,9 @@ def call_of(
     # Errors of the dtype, and of combinations, are raised before anything is written.
     pixel, identity = np.zeros((1, 1) + (1,) * rank, dtype), np.eye(rank, rank + 1)[np.newaxis]
     affine_sample(pixel, identity, pixel.shape, coords="pixel", **options)
-    if not path.steps:
+    if path.steps:
+        path.positions((slice(0, 1),) * rank, threads=1)
+    else:
         theta = path.theta()
         call = with_level(call, [theta[..., d] for d in range(rank)])
     check_means(call, dtype)
