@@ -410,3 +410,13 @@ def test_errors(like: Any, error: type[Exception], message: str) -> None:
         gridsample.xarray.resample(image, like)
     with pytest.raises(TypeError, match="image must be an xarray"):
         gridsample.xarray.resample(image.values, like)
+
+
+@pytest.mark.parametrize("extrapolate", [True, np.True_, "continue"])
+def test_images_that_extend_are_not_filled(extrapolate: Any) -> None:
+    image = xarray.DataArray([0.0, 10.0, 40.0], {"x": [0.0, 1.0, 2.0]})
+    result = gridsample.xarray.resample(
+        image, {"x": [-1.0, 3.0]}, "linear", "border", extrapolate=extrapolate
+    )
+    ends = [-10, 70] if extrapolate == "continue" else [0, 40]
+    np.testing.assert_array_equal(result.values, ends)

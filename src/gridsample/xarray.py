@@ -78,7 +78,8 @@ def resample(
         padding_mode: the boundary, as in `grid_sample`, such as "border" or "wrap".
         fill_value: the value outside; None for NaN, or 0 for integers.
         extrapolate: whether there are values beyond the outermost coordinates, as in `grid_sample`:
-            "centers": none, as in xarray; "edges": up to half a pixel beyond; True: everywhere.
+            "centers": none, as in xarray; "edges": up to half a pixel beyond; True: everywhere;
+            "continue": everywhere, from the first and the last interval.
         antialias, missing, threads: as in `grid_sample`.
 
     Returns:
@@ -110,7 +111,8 @@ def resample(
             f"like's coordinates have the dimensions {sorted(map(str, common))}, which the image "
             "keeps; rename them in like"
         )
-    is_filled = extrapolate is not True or "constant" in listed(padding_mode)
+    has_ends = extrapolate in ("centers", "edges", False)
+    is_filled = has_ends or "constant" in listed(padding_mode)
     if fill_value is None:
         fill_value = np.nan if image.dtype.kind in "fc" and is_filled else 0
     order = output_dims(list(image.dims), sampled_dims, new_dims)
