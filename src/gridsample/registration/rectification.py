@@ -34,7 +34,7 @@ def grid_distance(
     align_corners: bool = False,
     *,
     coords: CoordsName = "normalized",
-) -> ArrayT:
+) -> Any:
     """Compute the mean squared distance between the points of two grids, in pixels.
 
     loss = mean over all points of |grid - target|^2, where the components are converted to pixels
@@ -73,7 +73,7 @@ def grid_distance(
 
 @overridable(arrays=3)
 def grid_distance_vjp(
-    grad_output: ArrayT,
+    grad_output: Any,
     grid: ArrayT,
     target: ArrayT,
     size: Sequence[int] | None = None,
@@ -126,7 +126,7 @@ def rectified_distance(
     align_corners: bool = False,
     *,
     coords: CoordsName = "normalized",
-) -> ArrayT:
+) -> Any:
     """Compute the mean squared difference between an image sampled with two grids.
 
     loss = mean of (grid_sample(image, grid) - grid_sample(image, target))^2 over all points and
