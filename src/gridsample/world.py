@@ -107,8 +107,9 @@ def resample(
     Without fields and functions among the transforms, no grid is stored.  Matrices are multiplied,
     and fields followed, in float64.  Positions are then float64 for float64 and complex128 images
     and for axes of more than 16384 voxels, otherwise float32.  `gridsample.dask.resample` and
-    `gridsample.zarr.warp` follow the same rules, and have the same bits.  Where the output's voxels
-    are larger than the image's, voxels are skipped, unless antialias=True.
+    `gridsample.zarr.warp` follow the same rules, and have the same bits, except for splines, which
+    differ by rounding.  Where the output's voxels are larger than the image's, voxels are skipped,
+    unless antialias=True.
 
     For torch tensors, the result is a tensor with derivatives of any order with respect to the
     image, the affines and the transforms; see `resample_vjp` for NumPy arrays.

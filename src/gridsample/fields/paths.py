@@ -26,8 +26,8 @@ from gridsample.ops.sampling import grid_sample
 Array = Any
 Block = tuple[slice, ...]
 
-# Positions are stored in single precision on axes of up to so many pixels, where an error in the
-# last place is at most a thousandth of a pixel.
+# Positions are stored in single precision on axes of up to so many pixels: within them, rounding
+# moves a position by at most a thousandth of a pixel.
 MAX_SINGLE_PIXELS = 1 << 14
 # The points of a band of rows, whose positions fit into a core's cache with what they are made of.
 BAND_POINTS = 1 << 15
