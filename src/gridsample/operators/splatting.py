@@ -60,6 +60,7 @@ def softmax_splat(
 
     The result is 0 where no value arrives.  With "soft", exponents are relative to the greatest
     metric of the values that reach q, so that metrics of any size neither overflow nor vanish.
+    With "linear", metrics should be positive, as the sum of weights of both signs may be near 0.
     "maximum" is its limit for large metrics: nearest values win if the metric is minus the depth.
 
     The source is S. Niklaus, F. Liu, "Softmax Splatting for Video Frame Interpolation", 2020.
