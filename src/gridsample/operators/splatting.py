@@ -94,7 +94,7 @@ def softmax_splat(
         >>> softmax_splat(image, flow, mode="average")
         array([[[0. , 1.5, 3. , 4. ]]])
     """
-    if not (isinstance(mode, str) and mode in MODES):
+    if mode not in MODES:
         raise unknown_name("mode", mode, MODES)
     check_threads(threads)
     arrays = {"input": input, "flow": flow}
