@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import weakref
 from typing import Any
 
 import jax
@@ -14,6 +16,7 @@ from scipy.interpolate import RegularGridInterpolator
 
 import gridsample
 from gridsample import Axes
+from gridsample.definitions import caches
 from gridsample.fields import to_pixel
 
 Array = np.ndarray[Any, Any]
@@ -270,6 +273,19 @@ def test_records_equal_their_copies() -> None:
     record = Axes(changed)
     changed[:] = 0
     np.testing.assert_array_equal(record.entries[0].coordinates, X)
+
+
+def test_kept_calls_hold_few_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caches, "MAX_AXES_BYTES", 10 * 5 * 8 * 1000)
+    rng, alive = np.random.default_rng(0), weakref.WeakSet[Any]()
+    for size in [1000] * 24:
+        axis = np.cumsum(rng.uniform(0.5, 1, size))
+        record = Axes(axis)
+        alive.add(record.entries[0])
+        gridsample.grid_sample(axis[None, None], np.full((1, 1, 1), 3.0), coords=record)
+    del record
+    gc.collect()
+    assert len(alive) <= 11  # one more is in a call
 
 
 # Other libraries ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import numpy as np
 
 from gridsample.backends.base import Backend
 from gridsample.backends.numpy import BACKEND as NUMPY
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.links import unknown_keyword
 from gridsample.definitions.request import Request, shared
 from gridsample.kernels import forks
@@ -289,7 +290,7 @@ class Binding:
             if parameters[name].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         ]
 
-        @functools.lru_cache(maxsize=512, typed=True)
+        @cached_call(512, typed=True)
         def shared_request(*values: Any, **named: Any) -> Any:
             options = dict(zip(positional, values, strict=False)) | named
             if len(options) < len(values) + len(named) or not options.keys() <= {*self.options}:

@@ -11,12 +11,12 @@ library can do more.
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.operators import Operator
 from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
 from gridsample.definitions.request import Request
@@ -456,4 +456,4 @@ def prepare_call(
 
 
 # The type says that a backend can be a key, which a protocol does not say.
-prepared_call: Callable[..., PreparedCall | None] = functools.lru_cache(maxsize=1024)(prepare_call)
+prepared_call: Callable[..., PreparedCall | None] = cached_call(1024)(prepare_call)

@@ -12,6 +12,7 @@ import numpy as np
 from gridsample.backends import resizing as host
 from gridsample.backends.base import Backend, Gradients, Needed, PreparedCall
 from gridsample.backends.maps import grid_along
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.checks import as_array, check_dense, check_extent
 from gridsample.definitions.coords import coordinates
 from gridsample.definitions.dtypes import BFLOAT16, check_image_type, type_name
@@ -41,7 +42,7 @@ DType = np.dtype[Any]
 # Results of shapes, dtypes and options ------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=1024)
+@cached_call(1024)
 def resolve(
     image: Shape, image_type: DType, grid: Shape, grid_type: DType, request: Request
 ) -> Options:

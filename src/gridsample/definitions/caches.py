@@ -1,9 +1,12 @@
-"""Results that are kept for later calls, up to a number of bytes, and properties that are kept.
+"""Results that are kept for later calls, and properties that are kept.
 
 Tables differ in size by a factor of a million, so that a number of tables would say nothing about
 memory.
 
-Neither waits in a forked child for a thread that only the parent has.
+What is kept for the options of a call is small, except for axes with coordinates of their own:
+`make_room_for` drops it if these become many.
+
+Nothing here waits in a forked child for a thread that only the parent has.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ Result = TypeVar("Result")
 
 # The results that no call needed for a long time are dropped beyond so many of one function.
 MAX_RESULTS = 512
+
+# The bytes of axes with coordinates of their own, and of their tables, that kept calls hold.
+MAX_AXES_BYTES = 2**26
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     cached_property = functools.cached_property
@@ -90,3 +96,51 @@ def cached_by_size(
         return cached
 
     return decorate
+
+
+class CallCaches:
+    """All results of `cached_call`.
+
+    Attributes:
+        functions: the functions that keep results.
+        axes_bytes: the bytes of axes that the results may hold.
+    """
+
+    def __init__(self) -> None:
+        self.functions: list[functools._lru_cache_wrapper[Any]] = []
+        self.axes_bytes = 0
+
+    def clear(self) -> None:
+        """Drop all results."""
+        for function in self.functions:
+            function.cache_clear()
+
+
+CALLS = CallCaches()
+
+
+def cached_call(
+    maxsize: int, typed: bool = False
+) -> Callable[[Callable[..., Result]], functools._lru_cache_wrapper[Result]]:
+    """Keep the latest results of a function of a call's options, or of its plan.
+
+    It is `functools.lru_cache`, but results are also dropped by `make_room_for`.
+    """
+
+    def decorate(function: Callable[..., Result]) -> functools._lru_cache_wrapper[Result]:
+        cached = functools.lru_cache(maxsize, typed)(function)
+        CALLS.functions.append(cached)
+        return cached
+
+    return decorate
+
+
+def make_room_for(axes_bytes: int) -> None:
+    """Count the bytes of axes of a new call, and drop the results of all others if they are many.
+
+    Threads that count at the same time may miss a few bytes.
+    """
+    CALLS.axes_bytes += axes_bytes
+    if CALLS.axes_bytes > MAX_AXES_BYTES:
+        CALLS.clear()
+        CALLS.axes_bytes = axes_bytes

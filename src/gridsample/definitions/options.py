@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.checks import (
     as_array,
     check_constant,
@@ -250,7 +250,7 @@ def check_continued(
         raise ValueError("extrapolate 'continue' does not accept antialias=True")
 
 
-@functools.lru_cache(maxsize=1024)
+@cached_call(1024)
 def plan_of(
     image: Shape,
     dtype: np.dtype[Any],

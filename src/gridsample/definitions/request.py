@@ -7,10 +7,10 @@ hashes as the object that it is.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple, TypeVar
 
 from gridsample.definitions.boundaries import has_missing
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.plan import OutputBlock
 
@@ -135,7 +135,7 @@ def shared(request: Record) -> Record | None:
     return kept
 
 
-@functools.lru_cache(maxsize=1024, typed=True)
+@cached_call(1024, typed=True)
 def _shared(record: type[Record], *values: Any) -> Record:
     if any([getattr(value, "ndim", 0) for value in values]):
         raise TypeError("an array must not be kept")  # some can be hashed
@@ -173,7 +173,7 @@ def as_request(options: Any) -> Request:
     )
 
 
-@functools.lru_cache(maxsize=512, typed=True)
+@cached_call(512, typed=True)
 def request_of(record: type[Record], *values: Any, **options: Any) -> Record:
     """Return the shared request of a record with these first values, and others by name.
 

@@ -36,6 +36,7 @@ from gridsample.backends.torch.fast_path import TYPES, PreparedTensorCall, witho
 from gridsample.backends.torch.operators import numpy_type
 from gridsample.backends.torch.schemas import flat_options
 from gridsample.backends.torch.traced import traceable
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.operators import Operator, watch
@@ -81,7 +82,7 @@ def check_tensors(arguments: dict[str, Any]) -> None:
             )
 
 
-@functools.lru_cache(maxsize=1024)
+@cached_call(1024)
 def resolve(
     image: torch.Size,
     image_type: torch.dtype,

@@ -18,7 +18,6 @@ contiguous otherwise.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -32,6 +31,7 @@ from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
 from gridsample.backends.torch.internals import dispatch_keys, eager_keys, is_observed
 from gridsample.backends.torch.schemas import SAMPLING, as_operator
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
 from gridsample.definitions.plan import Plan
@@ -206,7 +206,7 @@ def call_of(
     )
 
 
-@functools.lru_cache(maxsize=1024)
+@cached_call(1024)
 def find_call(
     size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, options: Options
 ) -> OperatorCall:

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.knots import PREFIX, Axes
 from gridsample.definitions.methods import METHODS, Method, find_method
@@ -44,7 +45,7 @@ def method_of(text: str) -> Method | Zoom:
     return find_method(text, resizing=True)
 
 
-@functools.lru_cache(maxsize=64)
+@cached_call(64)
 def coords_of(text: str) -> str | Axes:
     """Find the units of coordinates of a name, or of `Axes.text`."""
     return Axes.of_text(text) if text.startswith(PREFIX) else text

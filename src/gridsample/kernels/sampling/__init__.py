@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
@@ -154,7 +155,7 @@ def gather_footprints(
     return shrinks or not plan.nearest or image.dtype.kind not in "iu"
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def ready_gather(
     plan: Plan,
     order: Order,
@@ -203,7 +204,7 @@ class ReadyBackward(NamedTuple):
     back: tuple[int, ...]
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def ready_backward(
     plan: Plan,
     order: Order,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.caches import cached_property
+from gridsample.definitions.caches import cached_call, cached_property
 from gridsample.definitions.coords import map_factors
 from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.knots import Axes
@@ -104,7 +104,7 @@ def program_for(description: Description) -> Program:
     return compile(function, reduces_strength=description.pixels.in_lanes)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def prepare_gather(plan: Plan, order: Order, layouts: Layouts, level: int | None = None) -> Launch:
     """Prepare the sampling of an image; over footprints, of the points that belong to a level."""
     operation = LABELS if plan.votes else MEANS if layouts.means else GATHER
@@ -114,7 +114,7 @@ def prepare_gather(plan: Plan, order: Order, layouts: Layouts, level: int | None
     return Preparation(operation, plan, order, layouts._replace(grid=grid), level).launch()
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def prepare_derivatives(
     operation: Operation, plan: Plan, order: Order, layouts: Layouts, level: int | None = None
 ) -> tuple[Launch, ...]:

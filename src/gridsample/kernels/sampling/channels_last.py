@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, is_dense, layout_of
 from gridsample.kernels.run import LINE
@@ -39,7 +40,7 @@ TAPS_READ, TAPS_ADDED = 16, 4
 TAPS_READ_IN_BLOCKS, LARGE, TAPS_ADDED_IN_BLOCKS = 64, 1 << 15, 16
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) -> bool:
     """Whether to copy those of these arrays that are planes, so that all channels are neighbours.
 

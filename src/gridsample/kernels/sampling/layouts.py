@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, is_native
@@ -106,7 +107,7 @@ class GradientLayout(NamedTuple):
         return np.empty(self.shape, dtype).transpose(self.back)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def gradient_layout(plan: Plan, image: Layout) -> GradientLayout:
     """Describe the array of an image's gradient.
 

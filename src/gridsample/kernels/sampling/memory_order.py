@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, dense_order, layout_of
 from gridsample.kernels.run import Launch, entry
@@ -42,7 +43,7 @@ def contiguous(plan: Plan, image: Array, threads: int) -> Array:
     return memory.transpose(np.argsort((*before, *after, x)))
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def pays_contiguous(plan: Plan, image: Layout) -> bool:
     """Whether to copy an image in which neither columns nor channels are neighbours in memory.
 

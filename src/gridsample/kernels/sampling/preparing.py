@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.coords import map_factors
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
@@ -124,7 +124,7 @@ def readable_points(plan: Plan, points: Array) -> Array:
     return np.ascontiguousarray(points, kind)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def are_readable(plan: Plan, points: Layout) -> bool:
     """Whether programs can read a grid, or maps, of this layout."""
     if plan.are_maps(points[0]):
@@ -167,7 +167,7 @@ def readable(plan: Plan, image: Array, threads: int) -> Array:
     return contiguous(plan, native(image), threads)
 
 
-@functools.lru_cache(maxsize=256)
+@cached_call(256)
 def is_readable(plan: Plan, image: Layout) -> bool:
     """Whether programs that gather should read an image of this layout.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.caches import make_room_for
 from gridsample.definitions.knots import Knots
 from gridsample.kernels.memory import frozen
 
@@ -22,6 +23,8 @@ BUCKETS = 4
 
 def knot_settings(entries: Sequence[str | Knots]) -> dict[str, list[Any]]:
     """Return the settings that are about the coordinates of axes, a list for each, x first."""
+    # With the tables and the text of `Axes`, that is about five times the coordinates.
+    make_room_for(sum(5 * e.coordinates.nbytes for e in entries if isinstance(e, Knots)))
     rows = [tables(entry) if isinstance(entry, Knots) else NOTHING for entry in entries]
     return {name: [row[name] for row in rows] for name in NOTHING}
 

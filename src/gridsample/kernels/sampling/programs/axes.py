@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from gridsample.definitions import axis as formulas
 from gridsample.definitions.boundaries import BOUNDARIES, Boundary
+from gridsample.definitions.caches import cached_call
 from gridsample.definitions.knots import Axes, Knots
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import Plan
@@ -116,7 +117,7 @@ class AxisRule(NamedTuple):
 Rules = Sequence[AxisRule]
 
 
-@functools.lru_cache(maxsize=1024)
+@cached_call(1024)
 def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule, ...]:
     """Return the rules of a plan's axes, x first, for a derivative order along each.
 
