@@ -39,7 +39,8 @@ def as_points(backend: Backend, points: Any, rank: int) -> Array:
         shape = broadcast_shape(backend, parts)
         xp = backend.xp
         return xp.stack([xp.broadcast_to(part, shape) for part in parts], -1)
-    array = in_float(backend, *as_library(backend, xi=points), "xi")
+    (array,) = as_library(backend, xi=points)
+    array = in_float(backend, array, "xi")
     if len(backend.shape(array)) == 1:
         array = array.reshape(-1, rank)
     return array

@@ -93,7 +93,8 @@ class RegularGridInterpolator:
                 f"{method =} does not accept the 'solver' argument. Got "
                 f" {solver = } and with arguments {solver_args}."
             )
-        table = as_table(self._backend, *self._backend.asarrays(values=values), "values")
+        (table,) = self._backend.asarrays(values=values)
+        table = as_table(self._backend, table, "values")
         grid = [np.asarray(as_array(p, f"points[{k}]"), dtype=float) for k, p in enumerate(points)]
         self._falling = check_grid(self._backend, grid, table)
         self.grid = tuple(
@@ -110,13 +111,14 @@ class RegularGridInterpolator:
         """The table, in the order of the grid."""
         if self._original is not None:
             return self._original.values
+        assert self._backend is not None
         return reversed_along(self._backend, self._table, self._falling)
 
     @cached_property
     def _doubles(self) -> HostArray:
         """A NumPy table in double precision, as linear results are."""
         kind = np.complex128 if self._table.dtype.kind == "c" else np.float64
-        return self._table.astype(kind, copy=False)
+        return np.asarray(self._table, dtype=kind)
 
     def _scipys(self, method: str, **options: Any) -> Any:
         """Make SciPy's interpolator."""
