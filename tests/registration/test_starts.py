@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -13,9 +12,8 @@ from registered import MAPS, SIDE, about_centre, error, images, moved, pixels, r
 
 from benchmarks import registration as known
 from gridsample import register
-from gridsample.registration import optimisation, search
+from gridsample.registration import search
 from gridsample.registration.losses import LOSSES
-from gridsample.registration.models import Matrix, generators
 from gridsample.registration.pyramid import Pair
 
 
@@ -201,23 +199,3 @@ def test_known_warps_of_photos_and_a_volume(name: str) -> None:
     for case in chosen:
         errors = case.errors(known.gridsamples(case).field.astype(np.float64))
         assert errors.mean() < case.limit, case.name
-
-
-@pytest.mark.parametrize(("tolerance", "tried"), [(0.0, 5), (100.0, 1)])
-def test_steps_that_are_shorter_than_the_tolerance_are_not_shortened(
-    tolerance: float, tried: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fixed, moving = images(about_centre(rotation(2), (1.5, -1.0), (SIDE, SIDE)), SIDE, SIDE)
-    known, spacing = torch.ones(SIDE, SIDE).double(), (1.0, 1.0)
-    pixels = [torch.as_tensor(image).double().reshape(1, SIDE, SIDE) for image in (fixed, moving)]
-    level = Pair(pixels[0], known, pixels[1], known, spacing, spacing).level(1.0)
-    evaluate, count = optimisation.evaluate, [0]
-
-    def constant(*arguments: Any) -> Any:
-        count[0] += 1
-        return dataclasses.replace(evaluate(*arguments), loss=1.0)
-
-    monkeypatch.setattr(optimisation, "evaluate", constant)
-    model = Matrix(torch.eye(3).double(), generators("rigid", 2))
-    descent = optimisation.minimize(model, LOSSES["mse"], level, 10, tolerance)
-    assert descent.converged and count[0] == 1 + tried  # the first is that of the start

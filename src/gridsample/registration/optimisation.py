@@ -112,7 +112,7 @@ def minimize(
             if not bool(torch.isfinite(step).all()):
                 distance = math.inf
                 break
-            accepted = line_search(state, step, loss, level, tolerance)
+            accepted = line_search(state, step, loss, level)
             if accepted is None:
                 converged = True
                 break
@@ -130,18 +130,12 @@ def minimize(
 
 
 def line_search(
-    state: State[AnyModel], step: Tensor, loss: Loss, level: PyramidLevel, tolerance: float
+    state: State[AnyModel], step: Tensor, loss: Loss, level: PyramidLevel
 ) -> tuple[float, State[AnyModel]] | None:
-    """Find the first length of a step that decreases the loss; None if none does.
-
-    A step that moves the points by less than the tolerance is not shortened: near a minimum, only
-    the rounding of losses decides whether they decrease.
-    """
+    """Find the first length of a step that decreases the loss; None if none does."""
     for length in _LENGTHS:
         model: AnyModel = state.model.moved(step, length)
         after = evaluate(model, loss, level)
         if after.loss < state.loss:
             return length, after
-        if motion(state, after) < tolerance:
-            break
     return None

@@ -112,8 +112,7 @@ def register(
         levels: the number of levels of the pyramid, each with half the resolution of the next.
         iterations: the largest number of steps at each level.
         tolerance: a level ends after a step by which pixels move less than this, on average, in
-            pixels of the level, or if such a step does not decrease the loss; by default 0.001, and
-            0.01 for fields.
+            pixels of the level; by default 0.001, and 0.01 for fields.
         steps: the number of compositions of the exponential, for "velocity".
         spacing: the distances between the pixels of the fixed image in the order of its axes, such
             as (3.0, 0.8, 0.8), so that rotations are true rotations if voxels are not cubes.
