@@ -110,7 +110,7 @@ def test_errors(tmp_path: Path, table: Path, capsys: pytest.CaptureFixture[str])
         ((photo, out), "give one TABLE, a .cube file; got none"),
         ((photo, table, bad, out), "give one TABLE, a .cube file; got"),
         ((photo, table), "give OUTPUT"),
-        ((photo, bad, out), "8 entries of 3 numbers are expected, got 1"),
+        ((photo, bad, out), "8 entries are expected, got 1"),
         ((photo, tmp_path / "no.cube", out), "No such file"),
         ((grey, table, out), "takes red, green and blue, but"),
         ((mask, table, out), "has dtype bool"),

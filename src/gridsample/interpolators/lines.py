@@ -31,8 +31,8 @@ def interp(
             no gradient.
         fp: the values, (..., len(xp)), real or complex.  A row is interpolated for each entry of
             the first axes.
-        left, right: the result below the first coordinate, and above the last one; None for the
-            first value, and the last one.
+        left: the result below the first coordinate; None for the first value.
+        right: the result above the last coordinate; None for the last value.
         period: the period of x and xp, with which left and right have no effect.
 
     Returns:

@@ -41,7 +41,8 @@ class RegularGridInterpolator:
             "quintic" and "pchip", which are SciPy's own, for NumPy arrays.
         bounds_error: whether a point outside is an error.
         fill_value: the result outside if it is not; None to extrapolate.
-        solver, solver_args: as in SciPy, for its own splines.
+        solver: as in SciPy, for its own splines.
+        solver_args: likewise.
 
     Attributes:
         grid: the coordinates, increasing.
@@ -104,7 +105,7 @@ class RegularGridInterpolator:
         # those of each call.
         self._table = table
         check_fill(self._backend, table, fill_value)
-        self._lookups = {method: Lookup(self.grid, self._falling, method)}
+        self._lookups = {method: TableSampler(self.grid, self._falling, method)}
 
     @property
     def values(self) -> Any:
@@ -178,7 +179,7 @@ class RegularGridInterpolator:
         if backend is not self._backend:  # the table is NumPy's
             table = backend.asarray(table, rows)
         if name not in self._lookups:
-            self._lookups[name] = Lookup(self.grid, self._falling, name)
+            self._lookups[name] = TableSampler(self.grid, self._falling, name)
         result = self._lookups[name](backend, table, rows, self.fill_value, not self.bounds_error)
         return result.reshape((*points.shape[:-1], *self._table.shape[len(self.grid) :]))
 
@@ -227,7 +228,7 @@ def interpn(
 # Tables -------------------------------------------------------------------------------------------
 
 
-class Lookup:
+class TableSampler:
     """How a table is sampled by one method, as an image.
 
     It holds no array of a table, which may be a tensor that changes, or is traced.  Axes with one
