@@ -46,7 +46,7 @@ BOOSTS += tuple(
     (page, 0.2)
     for page in ("subsystems", "extending", "measurements", "kernels", "contributing", "suites")
 )
-BOOSTS += (("benchmarks/", 0.3),)
+BOOSTS += (("benchmarks/", 0.3), ("operators", 0.4))
 BOOSTS += (("recipes", 4), ("coordinates", 6), ("cheatsheet", 3), ("cite", 4), ("", 2))
 
 # Pages that few read from start to end, and the level of their headings whose sections are closed.

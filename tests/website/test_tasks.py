@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
 # The tasks of the front page, and what the code behind each of their links calls.
 TASKS = {
     "speed up a training in torch": ["torch_compat.patch("],
-    "sample a table or volume at points, with gradients": ["grid_gradient("],
+    "sample a table or volume at points, with gradients": ["RegularGridInterpolator("],
     "apply a colour table": ["apply_lut(", "apply_lut("],
     "warp by an optical flow": ["fields.flow_warp(", "flow_warp("],
     "bring a volume to 1 mm": ["medical.resample(", "gridsample.resample("],
