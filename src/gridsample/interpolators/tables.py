@@ -245,7 +245,8 @@ class TableSampler:
     def __init__(self, grid: Sequence[HostArray], falling: Sequence[int], method: str) -> None:
         self.grid, self.method = grid, method
         self.kept = [k for k, axis in enumerate(grid) if len(axis) > 1]
-        decreasing = self.kept if method == "nearest" else falling  # see `METHODS`
+        # The order of nearest: see `METHODS`; that of linear: results have SciPy's bits.
+        decreasing = self.kept if method == "nearest" else []
         steps = [-1 if k in decreasing else 1 for k in self.kept]
         axes = [grid[k][::step] for k, step in zip(self.kept, steps, strict=True)]
         self.axes = Axes(*axes[::-1]) if axes else None
