@@ -476,6 +476,18 @@ def prepare(
     return launch_of(layouts, options, needed, "write_gradients" if needed else "write_result")
 
 
+@functools.lru_cache(maxsize=256)
+def prepare_constant(
+    layouts: tuple[tuple[str, Layout], ...],
+    options: SplatOptions,
+    needed: frozenset[str],
+    name: str,
+) -> Launch:
+    """Prepare a method of `Writer` whose result has no gradients: these are 0, and no task runs."""
+    launch = launch_of(layouts, options, needed, "write_nothing" if needed else name)
+    return launch._replace(tasks=0) if needed else launch
+
+
 def launch_of(
     layouts: tuple[tuple[str, Layout], ...],
     options: SplatOptions,
