@@ -36,11 +36,13 @@ def test_footprints(programs: bool) -> None:
     image, grid = cases.pixels(rng, (1, 1, 21, 20)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
     grid[0, 0, 0] = np.nan
     values = cases.pixels(rng, (2, 1, 3, 2))
-    assert_jax_matches_numpy("grid_sample", image, grid, "linear", "border", **ANTIALIAS)
-    assert_jax_matches_numpy("grid_sample_vjp", values, image, grid, **ANTIALIAS)
+    # XLA compiles operations for each sample along each axis.
+    options = {"antialias": True, "max_samples": 3 if programs else 2}
+    assert_jax_matches_numpy("grid_sample", image, grid, "linear", "border", **options)
+    assert_jax_matches_numpy("grid_sample_vjp", values, image, grid, **options)
     detached = {"coords": "displacement", "footprint": "detach"}
-    assert_jax_matches_numpy("grid_sample_vjp", values, image, 8 * grid, **detached, **ANTIALIAS)
-    assert_jax_matches_numpy("splat", values, grid, (21, 20), **ANTIALIAS)
+    assert_jax_matches_numpy("grid_sample_vjp", values, image, 8 * grid, **detached, **options)
+    assert_jax_matches_numpy("splat", values, grid, (21, 20), **options)
 
 
 @pytest.mark.covering

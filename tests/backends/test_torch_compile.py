@@ -57,7 +57,6 @@ def warp(theta: Tensor, image: Tensor, grid: Tensor) -> Tensor:
     [
         pytest.param("aot_eager", False, False, marks=pytest.mark.slow),
         ("aot_eager", True, True),
-        pytest.param("inductor", False, True, marks=pytest.mark.slow),
         pytest.param("inductor", True, False, marks=pytest.mark.slow),
     ],
 )

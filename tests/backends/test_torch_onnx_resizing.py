@@ -173,32 +173,41 @@ def test_integer_area_downscaling_exports_as_pooling() -> None:
     assert operators(check(model, tensor(1, 2, 9, 14))) == ["AveragePool"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "dtype",
-    [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool],
-    ids=str,
-)
-def test_dtypes_are_kept(dtype: torch.dtype) -> None:
-    """But for a rounding of the type, where a sum is just between two numbers: at most 1 here."""
-    image = (tensor(1, 2, 9, 7) * 50).to(dtype)
-    model = Resize({"size": (5, 11), "mode": "nearest"}, {"size": (5, 11), "mode": "cubic"})
-    program = torch.onnx.export(model.eval(), (image,), dynamo=True, verbose=False)
-    input_types = {value.type.tensor_type.elem_type for value in program.model_proto.graph.input}
-    output_types = {value.type.tensor_type.elem_type for value in program.model_proto.graph.output}
-    assert input_types == output_types
-    check(Typed(model, dtype), image.float(), atol=1.0)
+DTYPES = (torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool)
 
 
-class Typed(nn.Module):
-    """Resizes in a type; what goes in and out is float32, as NumPy knows no bfloat16."""
+class Several(nn.Module):
+    """Resizes images of several types."""
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
-        self.model, self.dtype = model, dtype
+        self.model = model
 
-    def forward(self, image: Tensor) -> list[Tensor]:
-        return [result.float() for result in self.model(image.to(self.dtype))]
+    def forward(self, *images: Tensor) -> list[Tensor]:
+        return [result for image in images for result in self.model(image)]
+
+
+class Typed(Several):
+    """Resizes in several types; what goes in and out is float32, as NumPy knows no bfloat16."""
+
+    def forward(self, *images: Tensor) -> list[Tensor]:
+        results = super().forward(*(image.to(dtype) for image in images for dtype in DTYPES))
+        return [result.float() for result in results]
+
+
+@pytest.mark.slow
+def test_dtypes_are_kept() -> None:
+    """But for a rounding of the type, where a sum is just between two numbers: at most 1 here."""
+    image = tensor(1, 2, 9, 7) * 50
+    model = Resize({"size": (5, 11), "mode": "nearest"}, {"size": (5, 11), "mode": "cubic"})
+    images = tuple(image.to(dtype) for dtype in DTYPES)
+    program = torch.onnx.export(Several(model).eval(), images, dynamo=True, verbose=False)
+    input_types, output_types = (
+        [value.type.tensor_type.elem_type for value in values]
+        for values in (program.model_proto.graph.input, program.model_proto.graph.output)
+    )
+    assert output_types == [each for each in input_types for _ in model.ways]
+    check(Typed(model), image, atol=1.0)
 
 
 @pytest.mark.slow

@@ -99,6 +99,16 @@ def test_unknown_levels_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
         host.__wrapped__()
 
 
+def test_levels_of_optimization(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRIDSAMPLE_OPTIMIZATION")
+    assert compiler.optimization() == 2
+    monkeypatch.setenv("GRIDSAMPLE_OPTIMIZATION", "1")
+    assert compiler.optimization() == 1
+    monkeypatch.setenv("GRIDSAMPLE_OPTIMIZATION", "fast")
+    with pytest.raises(ValueError, match="GRIDSAMPLE_OPTIMIZATION is 'fast'; accepted: 0, 1, 2, 3"):
+        compiler.optimization()
+
+
 def everything(target: Target) -> Function:
     """A program with all operations for which processors have different instructions."""
     lanes = target.bits // 32
@@ -298,6 +308,8 @@ def test_strength_reduction_can_be_disabled(
 ) -> None:
     """The option belongs to the process: it is restored for the next program."""
     monkeypatch.setenv("GRIDSAMPLE_SHOW_KERNELS", str(tmp_path))
+    monkeypatch.setenv("GRIDSAMPLE_OPTIMIZATION", "2")
+    monkeypatch.setattr(compiler.Engine, "current", None)
     function = Function("strided", lanes=4)
     arguments = function.arguments(COUNT)
     with function.loop(0, 10) as loop:

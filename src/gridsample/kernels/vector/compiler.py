@@ -7,6 +7,7 @@ Environment variables, read when the first program is compiled:
 
 * ``GRIDSAMPLE_CPU``: compile for this generation of processors, such as ``x86-64-v3`` (`LEVELS`),
   instead of the one that runs the program.
+* ``GRIDSAMPLE_OPTIMIZATION``: LLVM's level of optimization, 0 to 3; without it, 2.
 * ``GRIDSAMPLE_INTERPRET``: let Python run programs (`gridsample.kernels.vector.interpreter`).
 * ``GRIDSAMPLE_SHOW_KERNELS``: a folder in which each program's text (``.ll``) and assembly (``.s``)
   are stored for readers.
@@ -134,13 +135,30 @@ def initialize_all() -> None:
     llvm.initialize_all_asmprinters()
 
 
-def target_machine(target: Target) -> Any:
-    """Return LLVM's code generator for a processor."""
-    # Level 3 gives the same code, and level 1 compiles little faster.  Level 0 takes half the time,
-    # but its code can be more than twice as slow.
+def target_machine(target: Target, level: int = 2) -> Any:
+    """Return LLVM's code generator for a processor.
+
+    Args:
+        target: the processor.
+        level: how much to optimize, from 0 to 3.  Level 3 gives the code of level 2, and level 1
+            compiles little faster.  Level 0 compiles in less than half the time; its code computes
+            the same bits, but can take more than twice as long.
+    """
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2
+        cpu=target.cpu, features=target.features, opt=level
     )
+
+
+def optimization() -> int:
+    """The level of optimization of programs that are run.
+
+    Raises:
+        ValueError: GRIDSAMPLE_OPTIMIZATION is none.
+    """
+    level = os.environ.get("GRIDSAMPLE_OPTIMIZATION") or "2"
+    if level not in ("0", "1", "2", "3"):
+        raise ValueError(f"GRIDSAMPLE_OPTIMIZATION is {level!r}; accepted: 0, 1, 2, 3")
+    return int(level)
 
 
 def parse(text: str, target: Target, machine: Any) -> Any:
@@ -186,7 +204,7 @@ class Engine:
     unused: ClassVar[deque[Any]] = deque()
 
     def __init__(self) -> None:
-        self.machine = target_machine(host())
+        self.machine = target_machine(host(), optimization())
         self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self.machine)
         self.programs = 0
         # When Python ends, the system frees everything.
