@@ -75,7 +75,7 @@ def test_channels_are_interleaved_as_for_numpy(
     shared: bool, dtype: str, points: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_items = 2 * 9 * 5 * 6 * np.dtype(dtype).itemsize
-    monkeypatch.setattr(channels_last, "AT_ONCE", two_items)
+    monkeypatch.setattr(channels_last, "COPIED_AT_ONCE", two_items)
     rng = cases.generator("jax channels", shared, points)
     image, values = (
         cases.pixels(rng, (5, 9, 5, 6), dtype),

@@ -13,7 +13,7 @@ from gridsample.kernels.memory import layout_of
 from gridsample.kernels.sampling import channels_last
 
 Array = np.ndarray[Any, Any]
-# More numbers than `channels_last.FEW`, and more than four points for each pixel.
+# More numbers than `channels_last.FEW_SAMPLES`, and more than four points for each pixel.
 ITEMS, CHANNELS, SPATIAL, OUT = 3, 9, (13, 17), (31, 33)
 
 LAYOUTS = pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_only_planes_are_copied(
 def test_pixels_and_items_of_runs_may_be_in_any_order(
     monkeypatch: pytest.MonkeyPatch, mode: str, at_once: int, order: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(channels_last, "AT_ONCE", at_once)
+    monkeypatch.setattr(channels_last, "COPIED_AT_ONCE", at_once)
     image, grid, upstream = inputs("float64", ITEMS)
     turned = np.ascontiguousarray(image.transpose(order)).transpose(np.argsort(order))
     weights = cases.generator("orders", mode).random((ITEMS, 1, *SPATIAL))

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import gridsample
+from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import layout_of
 from gridsample.kernels.sampling import memory_order
 from gridsample.kernels.sampling.layouts import gradient_layout
@@ -64,7 +65,7 @@ def test_linear_samples_of_columns_that_are_pages_apart(
     rng = cases.generator("pages", order)
     image = rng.standard_normal(shape).astype(np.float32)
     turned = in_order(image, order)
-    assert turned.strides[-1] == memory_order.PAGE
+    assert turned.strides[-1] == CACHES.page
     grid = rng.uniform(-1.2, 1.2, (shape[0], *shape[2:], 2)).astype(np.float32)
     upstream = rng.standard_normal(shape).astype(np.float32)
     np.testing.assert_array_equal(

@@ -35,7 +35,7 @@ def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, int
         counts.append((planes, blocks.far))
         return blocks
 
-    monkeypatch.setattr(division, "CACHE", CACHE)
+    monkeypatch.setattr(division, "CACHES", division.CACHES._replace(own=CACHE))
     monkeypatch.setattr(calls, "blocks_of", noted)
     yield counts
     assert any(far < planes for planes, far in counts)

@@ -198,7 +198,7 @@ def test_nan_reaches_only_the_outputs_that_read_it(n: int, m: int) -> None:
         for method in ("nearest", "linear", "cubic", "area")
     ]
     computed = [call() for call in calls]
-    with resized.planned_with(lines, "LONG", n + m + 1):
+    with resized.planned_with(lines, "LONG_LINE", n + m + 1):
         for call, result in zip(calls, computed, strict=True):
             np.testing.assert_array_equal(result, call())
 

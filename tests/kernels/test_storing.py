@@ -10,7 +10,8 @@ import pytest
 
 from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.kernels.memory import as_float, converted
-from gridsample.kernels.sampling.storing import AT_ONCE, store, stored
+from gridsample.kernels.sampling.storing import STORED_AT_ONCE as MANY
+from gridsample.kernels.sampling.storing import store, stored
 
 Array = np.ndarray[Any, Any]
 HALVES = pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16], ids=["half", "bfloat"])
@@ -26,7 +27,7 @@ def numbers(shape: tuple[int, ...]) -> Array:
 
 
 @HALVES
-@pytest.mark.parametrize("shape", [(1, 1, 16), (2, 3, 5, 7), (1, 2, AT_ONCE - 3), (3, 1, 1, 3)])
+@pytest.mark.parametrize("shape", [(1, 1, 16), (2, 3, 5, 7), (1, 2, MANY - 3), (3, 1, 1, 3)])
 def test_halves_are_those_of_numpy(dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
     sums = numbers(shape)
     expected = as_float(converted(sums, dtype))

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
+from gridsample.kernels.caches import CACHES, whole_lines
 from gridsample.kernels.memory import address_of, addresses_of
 from gridsample.kernels.vector import Function, Pointer, Program, Record, StoredRecord, Value
 
 Array = np.ndarray[Any, Any]
 
-LINE = 64  # bytes in a line of the processor's cache
 HEAD = {
     "taken": "int64",  # the number of tasks that threads have taken
     "working": "int64",  # the number of threads that have begun
@@ -110,7 +110,7 @@ class Launch(NamedTuple):
         known = [*(self.program.arrays if names is None else names), *fixed]
         self.check(known)
         worker, settings = (self.program.address, self.program.call), self.settings.address
-        scratch, threads = -(-self.scratch // LINE) * LINE, min(threads, self.threads)
+        scratch, threads = whole_lines(self.scratch), min(threads, self.threads)
         batch, steps = self.batch * threads, []
         for first in range(0, self.tasks, batch):
             last = min(first + batch, self.tasks)
@@ -150,7 +150,7 @@ class Step(NamedTuple):
     Attributes:
         worker: the program, as threads call it.
         head: the first fields of `HEAD`, up to the settings.
-        scratch: bytes of scratch memory for each thread, a multiple of `LINE`.
+        scratch: bytes of scratch memory for each thread, a multiple of a cache's line.
         threads: the number of threads.
     """
 
@@ -204,7 +204,7 @@ def lend_scratch(size: int) -> int:
     address: int = getattr(_lent, "address", 0)
     if getattr(_lent, "size", 0) < size:
         _lent.size = 0  # if this is interrupted
-        _lent.memory = memory = np.empty(size + LINE, np.uint8)
-        _lent.size, _lent.address = size, -(-address_of(memory) // LINE) * LINE
+        _lent.memory = memory = np.empty(size + CACHES.line, np.uint8)
+        _lent.size, _lent.address = size, whole_lines(address_of(memory))
         address = _lent.address
     return address

@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.operators import LookupOptions, correlation_scale
+from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.operators import elements, real_of
-from gridsample.kernels.run import LINE, Launch, entry
+from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import element
 from gridsample.kernels.sampling.programs.listed import Block, blocks, padded, whole_block
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
@@ -533,7 +534,7 @@ def at(memory: Pointer, steps: Sequence[Value], item: Value, query: Value) -> Po
 
 def numbers_of(description: Description) -> int:
     """Return the numbers of the memory of a window, with space around for whole registers."""
-    line = LINE // np.dtype(description.real).itemsize
+    line = CACHES.line // np.dtype(description.real).itemsize
     taps = int(description.taps**description.rank)
     return -(-(taps + sum(description.steps) + host().lanes(description.real)) // line) * line
 

@@ -25,9 +25,10 @@ import numpy as np
 
 from gridsample.definitions.operators import SumOptions
 from gridsample.definitions.options import Options, plan_of
+from gridsample.kernels.caches import whole_lines
 from gridsample.kernels.memory import Layout, is_dense
 from gridsample.kernels.operators import elements, real_of
-from gridsample.kernels.run import LINE, Launch, entry
+from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import element
 from gridsample.kernels.sampling.programs.axes import (
     SHORT,
@@ -551,7 +552,7 @@ def bytes_of(description: Description, orders: int) -> int:
     """Return the bytes of a list of taps with weights of so many orders of derivatives."""
     wide = description.offsets == "int64"
     known = description.rules, description.lanes, description.real, wide
-    return lines(list_bytes(*known, orders))
+    return whole_lines(list_bytes(*known, orders))
 
 
 @functools.lru_cache(maxsize=256)
@@ -588,7 +589,7 @@ def prepare(
     shares = -(-queries // share)
     description = describe(known, options, needed)
     real = np.dtype(description.real)
-    sums_bytes = lines(channels * real.itemsize)
+    sums_bytes = whole_lines(channels * real.itemsize)
     steps = {name: elements(known[name]) for name in ("images", "points", "weights")}
     record = settings_of(description).pack(
         queries=queries,
@@ -643,11 +644,6 @@ def points_of(known: Mapping[str, Layout]) -> int:
     """Return the number of points of a group."""
     shape = known["points"][0]
     return shape[3] * shape[4]
-
-
-def lines(size: int) -> int:
-    """Round a number of bytes up to whole lines of the cache."""
-    return -(-size // LINE) * LINE
 
 
 def levels_of(

@@ -205,6 +205,6 @@ def prepare(
         places=places.view(np.uint8),
     )
     tasks = math.ceil(outer / pieces.planes) * pieces.bands
-    threads_worth = max(1, outer * plane // planning.WORTH)
+    threads_worth = max(1, outer * plane // planning.PRODUCTS_OF_THREAD)
     program = compiled(f"uint{8 * size}", group, picking.window if picking else 0)
     return Launch(program, settings, tasks, threads=threads_worth)

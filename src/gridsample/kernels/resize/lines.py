@@ -32,6 +32,7 @@ from gridsample.definitions.tables import (
 from gridsample.definitions.zooming import Zoom
 from gridsample.kernels.resize.copies import picked_as
 from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
+from gridsample.kernels.resize.packing import NUMBERS_OF_THREAD
 from gridsample.kernels.resize.picking import repeated
 from gridsample.kernels.resize.planning import PART, prepare_repeated
 from gridsample.kernels.run import Launch, entry
@@ -51,15 +52,13 @@ from gridsample.kernels.vector import (
 Array = np.ndarray[Any, Any]
 
 # A line is long if it has so many pixels.
-LONG = 1024
+LONG_LINE = 1024
 # Lines are few if a place of all of them has fewer numbers.
-FEW = 16
+FEW_LINES = 16
 # Inputs of an output from which on lanes are inputs.
 MANY_INPUTS = 64
 # The registers of inputs that are summed in the type of sums.
 BLOCK = 256
-# The numbers that are worth a thread.
-WORTH = 1 << 18
 
 SETTINGS = Record(
     inputs="int64",
@@ -388,7 +387,7 @@ class ColumnLanes(Transposed):
 def is_long(axis_map: AxisMap, others: int) -> bool:
     """Whether the lines of an axis are long and few; ``others`` is the size of all other axes."""
     axis = axis_map.axis
-    if axis is None or others >= FEW or max(axis.inputs, axis.outputs) < LONG:
+    if axis is None or others >= FEW_LINES or max(axis.inputs, axis.outputs) < LONG_LINE:
         return False
     return not (isinstance(axis.method, Zoom) or axis_map.is_identity)
 
@@ -423,7 +422,7 @@ def prepare(
     axis: Axis, transposed: bool, lines: int, inner: int, kinds: tuple[str, str], sums: str
 ) -> Launch:
     """Prepare the resizing of lines of an axis, whose places have ``inner`` numbers."""
-    threads = max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH)
+    threads = max(1, lines * inner * (axis.inputs + axis.outputs) // NUMBERS_OF_THREAD)
     copied = formula_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
     picked_sums = picked_as(kinds[0]) if copied else sums
     if inner == 1 and picked_sums and picks(kind_of(picked_sums)):

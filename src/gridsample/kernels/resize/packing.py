@@ -28,9 +28,9 @@ from gridsample.kernels.vector import (
 Array = np.ndarray[Any, Any]
 
 # The greatest distance of neighbouring pixels that are read in registers.
-NEAR = 8
+MAX_DISTANCE = 8
 # Numbers that are worth a thread.
-WORTH = 1 << 18
+NUMBERS_OF_THREAD = 1 << 18
 SETTINGS = Record(
     rows="int64",
     part="int64",  # the rows of a task
@@ -83,7 +83,7 @@ def packing_of(numbers: int, pixel_step: int, number_step: int, bits: int) -> Pa
     None if they are not near each other: then a register has less than two of them.
     """
     packing = Packing(numbers, pixel_step, number_step)
-    if (pixel_step, number_step) == (numbers, 1) or not 0 < abs(pixel_step) <= NEAR:
+    if (pixel_step, number_step) == (numbers, 1) or not 0 < abs(pixel_step) <= MAX_DISTANCE:
         return None
     return packing if packing.pixels_in(host().bits // bits) > 1 else None
 
@@ -109,7 +109,7 @@ def packed(array: Array) -> Array:
     for axis, (n, step) in enumerate(zip(outer, outer_steps, strict=True)):
         starts = starts + np.arange(n).reshape(-1, *(1,) * (len(outer) - 1 - axis)) * (step // size)
     target = np.empty(array.shape, array.dtype)
-    part = max(1, WORTH // max(1, pixels * numbers))
+    part = max(1, NUMBERS_OF_THREAD // max(1, pixels * numbers))
     settings = SETTINGS.pack(
         rows=starts.size, part=part, starts=starts.reshape(-1), pixels=pixels, numbers=numbers
     )

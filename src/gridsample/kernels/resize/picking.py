@@ -29,7 +29,7 @@ MAX_TAPS, MAX_WINDOW = 16, 8
 # Groups that may each have a row of the tables.
 FEW_GROUPS = 8
 # The groups of a short line.
-SHORT = 12
+GROUPS_OF_SHORT_LINE = 12
 # Single precision, in which nearest pixels are computed, is exact up to this size.
 EXACT = 1 << 22
 
@@ -130,14 +130,14 @@ def repeated(axis: Axis, transposed: bool, lanes: int) -> Repeated | None:
     if formula_of(axis) == "copies" and max(n, m) > EXACT:
         return None
     rows, columns = rows * lanes // period, columns * lanes // period  # of a group
-    skipped = min(n // columns, m // rows) - SHORT
+    skipped = min(n // columns, m // rows) - GROUPS_OF_SHORT_LINE
     short = axis._replace(inputs=n - skipped * columns, outputs=m - skipped * rows)
     if skipped < 1 or short.step != axis.step:
         return None
     band, step = band_of(short, transposed), rows if transposed else columns
     picking = picking_of(band, 1, lanes)
-    if picking is None or not picking.start < SHORT // 2 < picking.stop - 1:
+    if picking is None or not picking.start < GROUPS_OF_SHORT_LINE // 2 < picking.stop - 1:
         return None
-    group = SHORT // 2
+    group = GROUPS_OF_SHORT_LINE // 2
     moves = picking.groups[group : group + 2] - picking.groups[group - 1 : group + 1]
     return Repeated(band, picking, group, skipped, step) if (moves == [step, 0]).all() else None

@@ -12,11 +12,12 @@ import numpy as np
 from gridsample.definitions.bands import CACHE_BYTES, Band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap, rounded_order
+from gridsample.kernels.caches import CACHES, whole_lines
 from gridsample.kernels.resize.forms import Stage
 from gridsample.kernels.resize.packing import packing_of
 from gridsample.kernels.resize.picking import Picking, Repeated, picking_of
 from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
-from gridsample.kernels.run import LINE, Launch
+from gridsample.kernels.run import Launch
 from gridsample.kernels.vector import host, index_kind, kind_of, picks, side_by_side
 
 Array = np.ndarray[Any, Any]
@@ -31,16 +32,15 @@ SHARE = 1 << 14
 # The minimum number of rows per tap in a piece: rows at the edges of pieces are computed twice.
 ROWS_PER_TAP = 6
 # Products, or copies, that are worth a thread: a tenth of a millisecond.
-WORTH = 1 << 20
+PRODUCTS_OF_THREAD = 1 << 20
 # The number of taps from which the leading axis is resized first if a piece of so many rows would
 # otherwise be larger than two pieces.
 MANY_TAPS = 16
 # The cost of transposing a number, in products.
 TRANSPOSITION = 3.0
-# The outputs between two transpositions, at most.  They are halved while their inputs need more
-# bytes than a near cache has; once they are few, only while they need more than a far one has.
+# The outputs between two transpositions, at most.  They are halved while their inputs do not
+# fit into a near cache; once they are few, only while they need more than half of a core's own.
 MAX_OUTPUTS, MIN_OUTPUTS = 64, 16
-NEAR_CACHE, FAR_CACHE = 1 << 16, 1 << 19
 # The fewest numbers of a result for which pixels are copied first.
 MANY_OUTPUTS = 1 << 13
 # The greatest number of inputs for which a stage is compiled.
@@ -258,7 +258,7 @@ class Memory:
     def reserve(self, count: int, kind: str) -> int:
         """Reserve memory for so many numbers, and return where it begins."""
         begin = self.size
-        self.size += -(-count * kind_of(kind).size // LINE) * LINE
+        self.size += whole_lines(count * kind_of(kind).size)
         return begin
 
 
@@ -308,7 +308,7 @@ def plan_stage(
     wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
     chunk = min(MAX_OUTPUTS, band.outputs)
     while chunk > 1 and reach(band, chunk) * wide * size > (
-        NEAR_CACHE if chunk > MIN_OUTPUTS else FAR_CACHE
+        CACHES.near if chunk > MIN_OUTPUTS else CACHES.own // 2
     ):
         chunk //= 2
     fields |= {
@@ -460,7 +460,7 @@ def prepare(
         "result_row": math.prod([band.outputs for band in bands[1:]]) * shape[-1],
         "low": low, "high": high, "copy": copy, **layout,
     }  # fmt: skip
-    threads = max(1, products_of(bands, order, shape) // WORTH)
+    threads = max(1, products_of(bands, order, shape) // PRODUCTS_OF_THREAD)
     description = Description(
         *kinds,
         numbers.sums,

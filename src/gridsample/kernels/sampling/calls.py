@@ -18,11 +18,11 @@ from gridsample.definitions.coords import map_factors
 from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.knots import Axes
 from gridsample.definitions.plan import OutputBlock, Plan
+from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import BATCH, Launch, entry
 from gridsample.kernels.sampling.division import (
     DENSE,
-    LINE_BYTES,
     Blocks,
     Layouts,
     blocks_of,
@@ -317,7 +317,7 @@ class Preparation:
         if not light or self.outputs.listed or self.channels > 1:
             return lanes
         size = kind_of(self.image.kind if self.way is Copies else element(self.plan.real)).size
-        group = max(lanes, min(LARGE_GROUP, LINE_BYTES // size))
+        group = max(lanes, min(LARGE_GROUP, CACHES.line // size))
         fits = group <= columns and -columns % group <= columns // 16
         return group if fits else lanes
 

@@ -19,11 +19,15 @@ import numpy as np
 
 from gridsample.definitions.caches import cached_call
 from gridsample.definitions.plan import Plan
+from gridsample.kernels.caches import whole_lines
 from gridsample.kernels.memory import Layout, is_dense, layout_of
-from gridsample.kernels.run import LINE
 from gridsample.kernels.sampling.division import fit_together, taps_of
 from gridsample.kernels.sampling.layouts import are_runs, element, gradient_layout
-from gridsample.kernels.sampling.memory_order import AT_ONCE, LARGEST, transpose_matrices
+from gridsample.kernels.sampling.memory_order import (
+    COPIED_AT_ONCE,
+    LARGEST_COPY,
+    transpose_matrices,
+)
 from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 
 Array = np.ndarray[Any, Any]
@@ -31,13 +35,13 @@ Array = np.ndarray[Any, Any]
 # The fewest channels that are made neighbours.
 MIN_CHANNELS = 8
 # The fewest samples for which only one of the two, the image or the samples, is copied.
-FEW = 1 << 12
+FEW_SAMPLES = 1 << 12
 # The fewest taps for each pixel for which an image is copied, if they are read, and if they are
 # added to.
 TAPS_READ, TAPS_ADDED = 16, 4
 # The fewest if these are read from planes of so many pixels, or two along each axis are added to
 # planes: such planes are processed in blocks, and stay in the cache (`division.Blocks`).
-TAPS_READ_IN_BLOCKS, LARGE, TAPS_ADDED_IN_BLOCKS = 64, 1 << 15, 16
+TAPS_READ_IN_BLOCKS, PLANE_IN_BLOCKS, TAPS_ADDED_IN_BLOCKS = 64, 1 << 15, 16
 
 
 @cached_call(256)
@@ -58,8 +62,8 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
     if plan.channels == 1 or not (fits and copyable) or (image_runs and values_run):
         return False
     many, numbers = max(method.taps for method in plan.methods) > 2, plan.channels * plan.points
-    enough = numbers >= FEW or not (image_runs or values_run)
-    pays = enough and numbers * values[2].itemsize <= LARGEST and values[2].itemsize <= 8
+    enough = numbers >= FEW_SAMPLES or not (image_runs or values_run)
+    pays = enough and numbers * values[2].itemsize <= LARGEST_COPY and values[2].itemsize <= 8
     if image_runs:
         return pays and not plan.nearest and (many or plan.channels >= MIN_CHANNELS)
     pixels, taps = math.prod(plan.spatial), max(taps_of(plan), TAPS_ADDED)
@@ -67,7 +71,7 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
         blocks = not many and len(plan.spatial) < 3 and fit_together(plan, element(plan.real))
         min_taps = TAPS_ADDED_IN_BLOCKS if blocks else TAPS_ADDED
     else:
-        min_taps = TAPS_READ_IN_BLOCKS if pixels >= LARGE else TAPS_READ
+        min_taps = TAPS_READ_IN_BLOCKS if pixels >= PLANE_IN_BLOCKS else TAPS_READ
     return (
         pays
         and plan.channels >= MIN_CHANNELS
@@ -75,7 +79,7 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
         and image[2].itemsize <= 8
         and min(plan.points, pixels) >= MIN_CHANNELS
         and taps * plan.points >= min_taps * pixels
-        and plan.channels * pixels * plan.real.itemsize <= LARGEST
+        and plan.channels * pixels * plan.real.itemsize <= LARGEST_COPY
     )
 
 
@@ -96,7 +100,7 @@ class Part(NamedTuple):
 def parts_of(plan: Plan) -> Iterator[Part]:
     """Divide a call into parts of a few items."""
     size = plan.channels * math.prod(plan.spatial) * plan.real.itemsize
-    step = max(1, AT_ONCE // size)
+    step = max(1, COPIED_AT_ONCE // size)
     for first in range(0, plan.items, step):
         items = slice(first, min(first + step, plan.items))
         count, grids = items.stop - first, items if plan.grid_items > 1 else slice(None)
@@ -217,7 +221,7 @@ def memory_for_runs(arrays: Sequence[Array | None]) -> list[Array | None]:
     the system after each call, and to get them back takes longer than many a call.
     """
     planes = [None if a is None or are_runs(layout_of(a)) else a for a in arrays]
-    sizes = [0 if array is None else -(-array.nbytes // LINE) * LINE for array in planes]
+    sizes = [0 if array is None else whole_lines(array.nbytes) for array in planes]
     block, begin, runs = np.empty(sum(sizes), np.uint8), 0, list[Array | None]()
     for array, size in zip(planes, sizes, strict=True):
         if array is None:

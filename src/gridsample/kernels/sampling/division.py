@@ -12,6 +12,7 @@ import numpy as np
 from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
+from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.sampling.layouts import Planes, element, gradient_layout, planes_of
 from gridsample.kernels.sampling.settings import STRIP
@@ -20,17 +21,17 @@ from gridsample.kernels.vector import host, kind_of
 Array = np.ndarray[Any, Any]
 
 # The number of taps that justifies a thread of its own, and the most taps of a task.
-FEW, MANY = 1 << 16, 1 << 22
+TAPS_OF_THREAD, MAX_TAPS_OF_TASK = 1 << 16, 1 << 22
 # What a footprint is assumed to cost, in points, where a call is divided into tasks.
 FOOTPRINT = 8
 # Pixels of a plane from which sweeps over footprints compute one gradient at a time.
-LARGE = 1 << 16
+LARGE_PLANE = 1 << 16
 # Rows of a task, if there are enough of them for as many tasks: see `cached_share`.
 TALL, BANDS = 128, 16
-# Lines of the cache that may hold pixels between two rows of points, and the bytes of a line.
-LINES, LINE_BYTES = 896, 64
-# Bytes of a core's own cache; and the pixels for each point from which points are far apart.
-CACHE, SPARSE = 1 << 20, 64
+# Lines of the near cache that may hold pixels between two rows of points.
+LINES_BETWEEN_ROWS = 896
+# The pixels for each point from which points are far apart.
+SPARSE = 64
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
 # The fewest planes of a block of which points are near each other.
@@ -77,10 +78,10 @@ def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
     cut rows into blocks, each of which is followed by the block below (`Points.block_length`).
     """
     size, runs = kind_of(source.kind).bits // 8, len(source.starts) // channels
-    max_bytes = max(LINE_BYTES, channels * size)  # a pixel of many channels has several lines
+    max_bytes = max(CACHES.line, channels * size)  # a pixel of many channels has several lines
     units = pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     return [
-        abs(unit) * min(abs(stride) * size, max_bytes) * runs / (LINE_BYTES * LINES)
+        abs(unit) * min(abs(stride) * size, max_bytes) * runs / (CACHES.line * LINES_BETWEEN_ROWS)
         for unit, stride in zip(units, source.strides, strict=True)
     ]
 
@@ -95,7 +96,7 @@ def pays_prefetching(plan: Plan, source: Planes) -> bool:
     pixels = math.prod(plan.spatial)
     size = items * len(source.starts) * pixels * kind_of(source.kind).bits // 8
     far_apart = plan.footprint is None and SPARSE * plan.points < pixels
-    return size > CACHE and not far_apart
+    return size > CACHES.own and not far_apart
 
 
 def pays_asking_at_once(plan: Plan, source: Planes) -> bool:
@@ -105,7 +106,7 @@ def pays_asking_at_once(plan: Plan, source: Planes) -> bool:
     pixels are in cache, gain nothing, and gradients lose.
     """
     size = math.prod(plan.spatial) * kind_of(source.kind).bits // 8
-    return plan.footprint is None and taps_of(plan) == 1 and size > CACHE
+    return plan.footprint is None and taps_of(plan) == 1 and size > CACHES.own
 
 
 def with_own_grids(plan: Plan, grid: Layout) -> tuple[Plan, Layout]:
@@ -143,7 +144,7 @@ def reads_of(plan: Plan) -> int:
 
 def worthwhile_threads(plan: Plan, threads: int) -> int:
     """Return the number of threads that pays for a plan."""
-    return max(1, min(threads, reads_of(plan) // FEW))
+    return max(1, min(threads, reads_of(plan) // TAPS_OF_THREAD))
 
 
 class Blocks(NamedTuple):
@@ -173,9 +174,9 @@ def blocks_of(plan: Plan, kind: str, planes: int, arrays: int) -> Blocks:
     """
     pixels = math.prod(plan.spatial)
     size = arrays * pixels * kind_of(kind).bits // 8
-    if planes * size <= CACHE:
+    if planes * size <= CACHES.own:
         return Blocks(planes, planes)
-    far = max(1, CACHE // (2 * size), FEW_READ // (plan.points * taps_of(plan) or 1))
+    far = max(1, CACHES.own // (2 * size), FEW_READ // (plan.points * taps_of(plan) or 1))
     near = max(FEW_PLANES // arrays, far)
     if DENSE * plan.points < pixels or not fit_together(plan, kind):
         near = planes
@@ -184,7 +185,7 @@ def blocks_of(plan: Plan, kind: str, planes: int, arrays: int) -> Blocks:
 
 def fit_together(plan: Plan, kind: str) -> bool:
     """Whether enough planes fit in the cache of a core to locate all points once for these."""
-    return FEW_PLANES * math.prod(plan.spatial) * kind_of(kind).bits // 8 <= CACHE
+    return FEW_PLANES * math.prod(plan.spatial) * kind_of(kind).bits // 8 <= CACHES.own
 
 
 def divide(plan: Plan, outputs: Outputs, planes: int, blocks: Blocks, points: int = 0) -> Array:
@@ -200,7 +201,7 @@ def divide(plan: Plan, outputs: Outputs, planes: int, blocks: Blocks, points: in
     """
     cost = blocks.near * cost_of(plan)
     total = plan.points * plan.grid_items * planes * cost_of(plan)
-    fair = max(cost * points, min(MANY, max(FEW, total // 64)))
+    fair = max(cost * points, min(MAX_TAPS_OF_TASK, max(TAPS_OF_THREAD, total // 64)))
     if outputs.listed:
         step = even_step(outputs.columns, fair // cost, STRIP)
         begins = range(0, outputs.columns, step)
@@ -301,7 +302,7 @@ def passes(plan: Plan, layouts: Layouts) -> list[frozenset[str]]:
     ) and (source.item == sums.item or not divide_points(plan, lanes_of(plan)).listed)
     threads = worthwhile_threads(plan, layouts.threads)
     shared = threads > 1 and (plan.grid_items < threads or sums.item == 0)
-    waits = plan.footprint is not None and math.prod(plan.spatial) >= LARGE
+    waits = plan.footprint is not None and math.prod(plan.spatial) >= LARGE_PLANE
     return [layouts.needs] if alike and not (shared or waits) else [added, read]
 
 
@@ -328,7 +329,7 @@ def divide_sums(
         lanes = lanes_of(plan)
         whole = lanes // math.gcd(plan.points, lanes)
     if apart:
-        tasks = min(items, max(1, reads_of(plan) // FEW // threads) * threads)
+        tasks = min(items, max(1, reads_of(plan) // TAPS_OF_THREAD // threads) * threads)
     firsts = [items * task // tasks // whole * whole for task in range(tasks)]
     ranges = []
     for first, end in itertools.pairwise([*firsts, items]):

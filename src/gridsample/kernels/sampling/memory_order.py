@@ -10,6 +10,7 @@ import numpy as np
 
 from gridsample.definitions.caches import cached_call
 from gridsample.definitions.plan import Plan
+from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import Layout, dense_order, layout_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import channels_together
@@ -17,11 +18,8 @@ from gridsample.kernels.vector import Function, Record, compile, host, transpose
 
 Array = np.ndarray[Any, Any]
 
-# The largest image that is copied for its layout, in bytes; a large one; and the bytes that a task
-# copies.
-LARGEST, LARGE, AT_ONCE = 1 << 25, 1 << 20, 1 << 20
-# The bytes of a page: lines of a cache that are so far apart, or a multiple, displace each other.
-PAGE = 4096
+# The largest image that is copied for its layout, and what a task copies of it, in bytes.
+LARGEST_COPY, COPIED_AT_ONCE = 1 << 25, 1 << 20
 
 MATRICES = Record(rows="int64", columns="int64", parts="int64")
 
@@ -53,7 +51,7 @@ def pays_contiguous(plan: Plan, image: Layout) -> bool:
     """
     shape, strides, dtype = image
     pixels, taps = math.prod(plan.spatial), max(method.taps for method in plan.methods)
-    large = math.prod(shape) * dtype.itemsize >= LARGE or strides[-1] % PAGE == 0
+    large = math.prod(shape) * dtype.itemsize >= CACHES.own or strides[-1] % CACHES.page == 0
     few = plan.points * plan.items < pixels * plan.image_items
     pays_for_two = large and not few and dense_order(image) is not None
     return (
@@ -63,7 +61,7 @@ def pays_contiguous(plan: Plan, image: Layout) -> bool:
         and channels_together(image) == 1
         and all(stride or n == 1 for n, stride in zip(shape, strides, strict=True))
         and 4 * plan.points * plan.items >= pixels * plan.image_items
-        and math.prod(shape) * dtype.itemsize <= LARGEST
+        and math.prod(shape) * dtype.itemsize <= LARGEST_COPY
     )
 
 
@@ -80,7 +78,7 @@ def prepare_transposition(count: int, rows: int, columns: int, size: int) -> Lau
     """Prepare the transposition of matrices with elements of so many bytes."""
     lanes = host().bits // (8 * size)
     block = min(lanes, 1 << (min(rows, columns).bit_length() - 1))
-    parts = max(1, rows * columns * size // AT_ONCE)
+    parts = max(1, rows * columns * size // COPIED_AT_ONCE)
     settings = MATRICES.pack(rows=rows, columns=columns, parts=parts)
     return Launch(transposition_program(f"uint{8 * size}", block), settings, count * parts)
 

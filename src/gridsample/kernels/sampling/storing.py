@@ -16,7 +16,7 @@ from gridsample.kernels.vector import Function, Record, compile, host, kind_of
 Array = np.ndarray[Any, Any]
 
 # The numbers that are stored at a time: those of a task, and of a copy by NumPy.
-AT_ONCE = 1 << 16
+STORED_AT_ONCE = 1 << 16
 # NumPy converts to these number by number, or in several steps.
 HALVES = (np.dtype(np.float16), BFLOAT16)
 
@@ -33,7 +33,7 @@ def store(sums: Array, result: Array, threads: int) -> None:
         launch.run({"source": sums, "target": result}, threads)
         return
     rows = sums.shape[2]
-    some = max(1, rows * AT_ONCE // max(1, sums.size))
+    some = max(1, rows * STORED_AT_ONCE // max(1, sums.size))
     for first in range(0, rows, some):
         here = np.s_[:, :, first : first + some]
         result[here] = converted(sums[here], result.dtype)
@@ -51,7 +51,7 @@ def stored(sums: Array, dtype: np.dtype[Any], threads: int) -> Array:
 @functools.lru_cache(maxsize=256)
 def prepare_conversion(count: int, kind: str) -> Launch:
     """Prepare the conversion of float32 numbers to another kind."""
-    return Launch(conversion_program(kind), NUMBERS.pack(count=count), -(-count // AT_ONCE))
+    return Launch(conversion_program(kind), NUMBERS.pack(count=count), -(-count // STORED_AT_ONCE))
 
 
 @functools.cache
@@ -60,8 +60,8 @@ def conversion_program(kind: str) -> Any:
     lanes = host().lanes("float32")
     function = Function("convert", lanes)
     with entry(function, {"source": "float32", "target": kind}, NUMBERS) as (task, call):
-        first = task * AT_ONCE
-        with function.loop(first, (first + AT_ONCE).minimum(call.count), lanes) as loop:
+        first = task * STORED_AT_ONCE
+        with function.loop(first, (first + STORED_AT_ONCE).minimum(call.count), lanes) as loop:
             # The last numbers are converted together with some before them.
             begin = loop.index.minimum(call.count - lanes)
             call.target.store(call.source.load(begin, lanes).to(kind_of(kind)), begin)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.splines import Design, at_pixels, design, reach
+from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.run import Launch
 from gridsample.kernels.spline import program
@@ -24,10 +25,10 @@ Axis = tuple[int, int, int]
 # The number of entries that are worth a task.
 SHARE = 1 << 16
 # The registers that hold an entry of each line of a group.  Contiguous rows are wide, because the
-# next row may be on another page of memory.  Other groups stay in a near cache, of so many bytes.
-WIDE, NARROW, NEAR = 4, 2, 1 << 17
+# next row may be on another page of memory.  Other groups stay near.
+WIDE, NARROW = 4, 2
 # Bytes of scratch memory beyond which lines are filtered in windows, and the entries of a window.
-LONGEST, WINDOW = 1 << 20, 2048
+LONGEST, WINDOW = CACHES.own, 2048
 
 
 class Filter(NamedTuple):
@@ -152,7 +153,7 @@ def prepare(source: Layout, target: Layout, filter_: Filter) -> Pass:
     n = lines.along[0] - (windows.number - 1) * windows.step
     loads, stores = [step == 1 < n for step in lines.along[1:]]
     rows = any(size >= width and 1 in strides for size, *strides in lines.others)
-    registers = NARROW if n * NARROW * width * real.itemsize <= NEAR else 1
+    registers = NARROW if n * NARROW * width * real.itemsize <= 2 * CACHES.near else 1
     if rows and not (loads or stores):
         registers = WIDE
     description = program.Description(lines.source, real.name, loads, stores, registers)

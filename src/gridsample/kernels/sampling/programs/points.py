@@ -23,8 +23,8 @@ AFFINE, PROJECTIVE = "affine", "projective"
 
 # How many rows further the points are whose pixels are asked for.
 ROWS_AHEAD = 6
-# Points are far apart if the distance of neighbours is more than 1 / FAR of the image's size.
-FAR = 16
+# Points are far apart if the distance of neighbours is more than 1 / FAR_APART of the image's size.
+FAR_APART = 16
 
 
 class PointSource(NamedTuple):
@@ -117,14 +117,14 @@ class Points:
     def far_apart(self, part: TaskRange) -> Value:
         """Whether the first points of a range are far from each other, as those in any order are.
 
-        Along the slowest axis, neighbours are, on average, more than 1 / `FAR` of its size apart.
+        Neighbours are, on average, more than 1 / `FAR_APART` of the slowest axis apart.
         """
         row, lanes = self.output_row(part.item, part.row), self.lanes
         strip = Strip(part.item, part.row, part.column, part.column, 0, row)
         line = self.coordinates(self.group(strip, part.column))[-1]
         steps = (line - line.shuffle([*range(1, lanes), lanes - 1])).abs().sum().to("float64")
         size: Value = self.call.sizes[-1].to("float64")
-        far: Value = steps * self.call.unit[-1].abs() > size * (lanes / FAR)
+        far: Value = steps * self.call.unit[-1].abs() > size * (lanes / FAR_APART)
         return far
 
     def block_length(self, item: Value, part: TaskRange) -> Value:

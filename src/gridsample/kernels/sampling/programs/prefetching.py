@@ -26,7 +26,7 @@ from gridsample.kernels.vector import Pointer, Value
 ASKED, ASKED_APART = 4, 8
 # How many rows apart two neighbours of those asked for may be.  Where points are at random places,
 # what the next ones read cannot be foreseen.
-FAR = 16
+MAX_ROWS_APART = 16
 
 
 class Prefetch:
@@ -78,7 +78,7 @@ class Prefetch:
             first, second = (offsets.load(lane).to("int64") for lane in self.lanes[:2])
             distance = (first - second).abs()
             rows = sum(row.abs() for row in self.sampler.call.strides[1:])
-            self.near = distance <= FAR * rows
+            self.near = distance <= MAX_ROWS_APART * rows
 
     def aim(self, points: Strip | Group, images: Sequence[Image], plane: Value, end: Value) -> None:
         """Choose the plane that will be read, if it is not the end."""
