@@ -78,9 +78,12 @@ class Axes:
         """A digest of the entries, by which records are told apart."""
         content = hashlib.blake2b(digest_size=16)
         for entry in self.entries:
-            part = entry if isinstance(entry, str) else entry.coordinates.tobytes()
-            content.update(len(part).to_bytes(8, "little"))
-            content.update(part.encode() if isinstance(part, str) else part)
+            name, part = entry, b""
+            if isinstance(entry, Knots):
+                name, part = entry.prefix, entry.coordinates.tobytes()
+            for piece in (str(name).encode(), part):
+                content.update(len(piece).to_bytes(8, "little"))
+                content.update(piece)
         return content.digest()
 
     @classmethod
@@ -127,14 +130,18 @@ class Knots:
     Attributes:
         coordinates: in float64, read-only.
         size: the number of coordinates.
-        scale: pixels per unit of the coordinates, in the mean; negative if these decrease.
+        pixels: the number of pixels.
+        scale: intervals per unit of the coordinates, in the mean; negative if these decrease.
         is_even: whether the coordinates are equidistant, but for rounding.
+        prefix: how the text of the entry begins.
     """
+
+    prefix = "="
 
     def __init__(self, coordinates: Array) -> None:
         self.coordinates = coordinates
         self.coordinates.flags.writeable = False
-        self.size = len(coordinates)
+        self.size = self.pixels = len(coordinates)
         extent = float(coordinates[-1]) - float(coordinates[0])
         self.scale = (self.size - 1) / extent
         while extent * self.scale > self.size - 1:  # by rounding: the last one is not outside
@@ -147,6 +154,55 @@ class Knots:
     def __repr__(self) -> str:
         """The first coordinate, the last, and their number."""
         return f"<{self.size} from {self.coordinates[0]:g} to {self.coordinates[-1]:g}>"
+
+
+class SplineKnots(Knots):
+    """The knots of B-splines along one axis, whose pixels are coefficients.
+
+    Each interval between two knots has degree + 1 B-splines: those of the coefficients from the
+    number of the interval on.  At the ends, degree + 1 knots are one.
+
+    Attributes:
+        degree: the degree of the B-splines, from 1 to 5.
+        weights: the B-splines on each interval, (intervals, degree + 1, degree + 1): polynomials in
+            the fraction of the interval, lowest power first.
+    """
+
+    def __init__(self, coordinates: Array, degree: int) -> None:
+        super().__init__(coordinates)
+        self.degree, self.prefix = degree, f"{degree}="
+        self.pixels = self.size - 1 + degree
+        self.is_even = False  # as far as weights are concerned
+
+    @cached_property
+    def weights(self) -> Array:
+        """The B-splines on each interval."""
+        return bsplines_on(self.coordinates, self.degree)
+
+
+def bsplines_on(knots: Array, degree: int) -> Array:
+    """Return the B-splines on each interval of knots; see `SplineKnots.weights`.
+
+    A B-spline of one degree more is a sum of two, weighted by the distances to the ends of its
+    support (C. de Boor, "A practical guide to splines", 1978); the distances are linear in the
+    fraction u: x - t = (a - t) + (b - a) u.
+    """
+    inner = len(knots) - 1
+    padded = np.concatenate([knots[:1].repeat(degree), knots, knots[-1:].repeat(degree)])
+    # Knot k of each interval: the interval begins at knot `degree`.
+    around = [padded[k : k + inner, None] for k in range(2 * degree + 2)]
+    start, width = around[degree], around[degree + 1] - around[degree]
+    splines = [np.ones((inner, 1))]
+    for order in range(1, degree + 1):
+        longer = [np.zeros((inner, order + 1)) for _ in range(order + 1)]
+        for k, spline in enumerate(splines):
+            left, right = around[degree - order + 1 + k], around[degree + 1 + k]
+            scaled = np.pad(spline / (right - left), ((0, 0), (0, 1)))
+            raised = np.roll(scaled, 1, 1) * width
+            longer[k] += (right - start) * scaled - raised
+            longer[k + 1] += (start - left) * scaled + raised
+        splines = longer
+    return np.stack(splines, 1)
 
 
 def as_entry(entry: Any, number: int) -> str | Knots:
@@ -224,7 +280,7 @@ def axes_for(coords: Axes | Sequence[Any], spatial: Sequence[Any]) -> Axes:
     axes = coords if isinstance(coords, Axes) else Axes(*coords)
     for number, (entry, size) in enumerate(zip(axes.entries, reversed(spatial), strict=True)):
         if isinstance(entry, Knots):
-            check_length(entry.coordinates.shape, f"coords along {axis_name(number)}", size)
+            check_length((entry.pixels,), f"coords along {axis_name(number)}", size)
     return axes
 
 
@@ -257,11 +313,14 @@ def entry_text(entry: str | Knots) -> str:
     """Return a name, or the bytes of coordinates as text, lowest first."""
     if isinstance(entry, str):
         return entry
-    return "=" + base64.b64encode(entry.coordinates.astype("<f8").tobytes()).decode()
+    numbers = base64.b64encode(entry.coordinates.astype("<f8").tobytes())
+    return entry.prefix + numbers.decode()
 
 
 def entry_of_text(text: str) -> str | Knots:
     """Return the entry of which this is the text."""
-    if not text.startswith("="):
+    degree, equals, numbers = text.partition("=")
+    if not equals:
         return text
-    return Knots(np.frombuffer(base64.b64decode(text[1:]), "<f8").astype(np.float64))
+    coordinates = np.frombuffer(base64.b64decode(numbers), "<f8").astype(np.float64)
+    return SplineKnots(coordinates, int(degree)) if degree else Knots(coordinates)

@@ -64,6 +64,8 @@ class Method:
         stretched: the kernel that antialiasing stretches, if it differs from ``formula``.
         votes: whether the taps vote, so that the result is one of the pixels' values: the one with
             the largest sum of weights.  Otherwise the pixels are blended.
+        by_interval: whether the weights are those of the intervals of an axis
+            (`gridsample.definitions.knots.SplineKnots`).  The table has as many taps and powers.
 
     Raises:
         ValueError: the table is empty, ragged, or not finite, its weights do not sum to one, or the
@@ -88,6 +90,7 @@ class Method:
     formula: Formula = ()
     stretched: Formula = ()
     votes: bool = False
+    by_interval: bool = False
 
     @classmethod
     def of_text(cls, text: str) -> Method:
@@ -155,7 +158,8 @@ class Method:
     @property
     def is_linear(self) -> bool:
         """Whether the method is linear interpolation, without votes."""
-        return self.table == ((1.0, -1.0), (0.0, 1.0)) and self.first == 0 and not self.votes
+        between = self.first == 0 and not (self.votes or self.by_interval)
+        return between and self.table == ((1.0, -1.0), (0.0, 1.0))
 
     @property
     def offsets(self) -> Array:
@@ -194,8 +198,8 @@ class Method:
         formulas = [
             (*formula[:1], *map(float, formula[1:])) for formula in (self.formula, self.stretched)
         ]
-        others = [getattr(self, field.name) for field in fields(self)][2:-3]
-        return str([self.name, table, *others, *formulas, self.votes])
+        others = [getattr(self, field.name) for field in fields(self)][2:-4]
+        return str([self.name, table, *others, *formulas, self.votes, self.by_interval])
 
     @cached_property
     def by_distance(self) -> bool:
@@ -328,6 +332,14 @@ def bspline(order: int) -> Method:
         prefilter=order,
         formula=("bc", 1, 0) if order == 3 else (),
     )
+
+
+def spline_on_knots(degree: int) -> Method:
+    """The B-splines of a degree from 1 to 5 on the knots of an axis, applied to coefficients.
+
+    The axis is a `gridsample.definitions.knots.SplineKnots` of that degree.
+    """
+    return Method(f"splines{degree}", bspline_table(degree), first=0, by_interval=True)
 
 
 def lanczos(a: int) -> Method:

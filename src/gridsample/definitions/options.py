@@ -25,7 +25,7 @@ from gridsample.definitions.dtypes import (
     type_name,
 )
 from gridsample.definitions.footprints import Footprint, as_footprint, check_footprint
-from gridsample.definitions.knots import Axes, Knots
+from gridsample.definitions.knots import Axes, Knots, SplineKnots
 from gridsample.definitions.labels import check_label_fill, check_labels, has_labels
 from gridsample.definitions.methods import Method, find_method, per_axis
 from gridsample.definitions.plan import OutputBlock, Plan
@@ -189,6 +189,7 @@ def checked(request: Request, image: Shape, grid: Shape) -> Options:
     coords = check_coords(request.coords, spatial, grid[1:-1])
     check_axes(coords, mode, footprint)
     end = find_end(request.extrapolate, coords, aligned)
+    check_knots(coords, mode, end)
     padding_mode = check_boundaries(per_axis(request.padding_mode, rank, "padding_mode"))
     if end == CONTINUE:
         check_continued(mode, padding_mode, footprint)
@@ -206,7 +207,7 @@ def checked(request: Request, image: Shape, grid: Shape) -> Options:
         channel_axis=-1 if last else 1,
         threads=request.threads,
         footprint=footprint,
-        order=(0,) * rank,
+        order=request.order or (0,) * rank,
         block=request.block,
         wide=request.wide,
     )
@@ -223,7 +224,9 @@ def check_axes(coords: str | Axes, mode: Sequence[str | Method], footprint: Any)
         )
     for number, (entry, name) in enumerate(zip(coords.entries, mode, strict=True)):
         method = find_method(name)
-        if method.taps > 2 and isinstance(entry, Knots) and not entry.is_even:
+        if method.by_interval or not isinstance(entry, Knots):
+            continue
+        if method.taps > 2 and not entry.is_even:
             raise ValueError(
                 f"mode {method.name!r} reads {method.taps} pixels along {axis_name(number)}, with "
                 "weights for equal distances, but coords there are not equidistant; accepted: "
@@ -231,11 +234,30 @@ def check_axes(coords: str | Axes, mode: Sequence[str | Method], footprint: Any)
             )
 
 
+def check_knots(coords: str | Axes, mode: Sequence[str | Method], end: str | None) -> None:
+    """Raise an error if splines on knots do not go with the knots of an axis, or an end."""
+    entries = coords.entries if isinstance(coords, Axes) else (coords,) * len(mode)
+    for entry, name in zip(entries, mode, strict=True):
+        method, knots = find_method(name), isinstance(entry, SplineKnots)
+        degree = entry.degree if isinstance(entry, SplineKnots) else None
+        if (knots or method.by_interval) and (
+            not method.by_interval or degree != method.powers - 1 or end != CONTINUE
+        ):
+            raise ValueError(
+                f"mode {method.name!r} with coords {entry!r} and extrapolate {end!r}: splines on "
+                "knots need the knots of their degree, and extrapolate='continue'"
+            )
+
+
 def check_continued(
     mode: Sequence[str | Method], padding_mode: Sequence[str], footprint: Any
 ) -> None:
     """Raise an error if the intervals at the ends cannot continue under other options."""
-    wrong = [name for name in map(find_method, mode) if not (name.copies or name.is_linear)]
+    wrong = [
+        method
+        for method in map(find_method, mode)
+        if not (method.copies or method.is_linear or method.by_interval)
+    ]
     if wrong:
         raise ValueError(
             f"extrapolate 'continue' does not accept mode {wrong[0].name!r}; accepted: 'linear' "

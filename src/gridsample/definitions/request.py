@@ -35,6 +35,7 @@ class Request(NamedTuple):
         block: which part of a larger output the points are; None if they are all of it.
         level: how often the image has been halved; see `gridsample.definitions.footprints`.
         wide: whether to compute in float64 even if the image and the grid are float32.
+        order: the order of the derivative along each axis, x first; () for samples.
     """
 
     mode: Any = "bilinear"
@@ -56,6 +57,7 @@ class Request(NamedTuple):
     block: OutputBlock | None = None
     level: int | None = None
     wide: bool = False
+    order: tuple[int, ...] = ()
 
     def changed(self, **fields: Any) -> Request:
         """Return a copy with other values in some fields."""

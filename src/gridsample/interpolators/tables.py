@@ -14,16 +14,27 @@ from gridsample.definitions.caches import cached_property
 from gridsample.definitions.checks import as_array
 from gridsample.definitions.coords import CONTINUE
 from gridsample.definitions.knots import Axes
-from gridsample.definitions.methods import LINEAR, NEAREST_UP
+from gridsample.definitions.methods import LINEAR, NEAREST_UP, Method, spline_on_knots
 from gridsample.definitions.shapes import MAX_RANK
 from gridsample.interpolators.arrays import Array, HostArray, as_points, scipys
+from gridsample.interpolators.splines import SplineAxis, spline_coefficients
+from gridsample.ops.arrays import exact_type
 from gridsample.ops.sampling import sample_at_pixels
 
 # The methods that are not SciPy's own.  Ties of nearest go to the lower coordinate: it samples the
 # table in the order of decreasing coordinates, and rounds half up.
-METHODS = {"linear": LINEAR, "nearest": NEAREST_UP}
-LEGACY = ("slinear_legacy", "cubic_legacy", "quintic_legacy")
-SPLINES = ("slinear", "cubic", "quintic", "pchip", *LEGACY)
+METHODS: dict[str, Method] = {
+    "linear": LINEAR,
+    "nearest": NEAREST_UP,
+    "slinear": LINEAR,
+    "cubic": spline_on_knots(3),
+    "quintic": spline_on_knots(5),
+}
+# The splines among them, which have derivatives of any order, and all that need more coordinates
+# than their degree.
+SPLINES = ("slinear", "cubic", "quintic")
+DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5, "pchip": 3}
+DEGREES |= {"slinear_legacy": 1, "cubic_legacy": 3, "quintic_legacy": 5}
 
 
 class RegularGridInterpolator:
@@ -37,12 +48,13 @@ class RegularGridInterpolator:
         values: the table, (m1, ..., mn, ...): real or complex, of n = 1 to 8 axes with coordinates.
             Each point has a result for every entry of the other axes.  A tensor or a JAX array has
             a gradient.
-        method: "linear"; "nearest", with ties to the lower coordinate; or "slinear", "cubic",
-            "quintic" and "pchip", which are SciPy's own, for NumPy arrays.
+        method: "linear"; "nearest", with ties to the lower coordinate; "cubic" and "quintic", which
+            are splines of degree 3 and 5 with "not a knot" ends; "slinear", the spline of degree 1;
+            or "pchip", which is SciPy's own, for NumPy arrays.
         bounds_error: whether a point outside is an error.
         fill_value: the result outside if it is not; None to extrapolate.
-        solver: as in SciPy, for its own splines.
-        solver_args: likewise.
+        solver: the solver of SciPy's splines, which then interpolate; NumPy arrays only.
+        solver_args: its arguments.
 
     Attributes:
         grid: the coordinates, increasing.
@@ -85,7 +97,10 @@ class RegularGridInterpolator:
         self._arguments = points, values
         self._original: Any = None
         self._backend = None if is_duck(values) else backend_of(values=values)
-        if self._backend is None or self._goes_to_scipy(values, len(points), method):
+        if method in DEGREES:
+            check_lengths([len(np.atleast_1d(axis)) for axis in points], method, f"method {method}")
+        solved = method in SPLINES and (solver is not None or bool(solver_args))
+        if self._backend is None or self._goes_to_scipy(values, len(points), method, solved):
             self._original = self._scipys(method, solver=solver, solver_args=solver_args)
             self.grid = self._original.grid
             return
@@ -105,7 +120,11 @@ class RegularGridInterpolator:
         # those of each call.
         self._table = table
         check_fill(self._backend, table, fill_value)
-        self._lookups = {method: TableSampler(self.grid, self._falling, method)}
+        self._samplers = {method: TableSampler(self.grid, self._falling, method)}
+        # The coefficients of a NumPy table, by the method.
+        self._images = dict[str, HostArray]()
+        if self._backend.is_host and self._samplers[method].solves:
+            self._image(method, self._backend, None)
 
     @property
     def values(self) -> Any:
@@ -126,10 +145,13 @@ class RegularGridInterpolator:
         interpolator = scipys("RegularGridInterpolator", f"method {method!r}")
         return interpolator(*self._arguments, method, self.bounds_error, self.fill_value, **options)
 
-    def _goes_to_scipy(self, values: Any, rank: int, method: str) -> bool:
-        """Whether SciPy interpolates; tensors and JAX arrays cannot go there."""
+    def _goes_to_scipy(self, values: Any, rank: int, method: str, solved: bool = False) -> bool:
+        """Whether SciPy interpolates; tensors and JAX arrays cannot go there.
+
+        solved: whether SciPy's splines are wanted, by a solver.
+        """
         assert self._backend is not None
-        if method in METHODS and rank <= MAX_RANK:
+        if method in METHODS and rank <= MAX_RANK and not (solved and self._backend.is_host):
             # Numbers of more than double precision, or of Python.
             return self._backend.is_host and np.asarray(values).dtype.char in "gGO"
         if not self._backend.is_host:
@@ -150,9 +172,9 @@ class RegularGridInterpolator:
             nu: orders of derivatives, for "slinear", "cubic" and "quintic", as in SciPy.
 
         Returns:
-            (..., *rest), rest being the shape of the table after its first n axes; float64, or
-            complex128, of NumPy arrays with linear interpolation, otherwise in the dtype of the
-            table.  The result of a NaN point is NaN.
+            (..., *rest), rest being the shape of the table after its first n axes; in the dtype of
+            the table, but float64, or complex128, of NumPy arrays unless the method is "nearest".
+            The result of a NaN point is NaN.
 
         Raises:
             ValueError: a point is outside, or NaN, with bounds_error=True; or as in SciPy.
@@ -162,26 +184,41 @@ class RegularGridInterpolator:
         if self._original is not None:
             return self._original(xi, name, nu=nu)
         assert self._backend is not None
-        if name in SPLINES:
+        if name not in METHODS:
             self._goes_to_scipy(self._table, len(self.grid), name)
             return self._scipys(self.method)(xi, name, nu=nu)
-        if nu is not None:
-            raise ValueError(
-                "Can only compute derivatives for methods "
-                f"{{'cubic', 'slinear', 'quintic'}}, got method ={name!r}."
-            )
+        if name in DEGREES:
+            check_lengths([len(axis) for axis in self.grid], name, f"order {DEGREES[name]}")
+        order = order_of(nu, name, len(self.grid))
         backend, points = as_common(self._backend, self._table, xi, len(self.grid))
         check_dimension(points, len(self.grid))
         rows = points.reshape(-1, len(self.grid))
         if self.bounds_error:
             check_bounds(backend, self.grid, rows)
-        table = self._doubles if backend.is_host and name == "linear" else self._table
-        if backend is not self._backend:  # the table is NumPy's
-            table = backend.asarray(table, rows)
-        if name not in self._lookups:
-            self._lookups[name] = TableSampler(self.grid, self._falling, name)
-        result = self._lookups[name](backend, table, rows, self.fill_value, not self.bounds_error)
-        return result.reshape((*points.shape[:-1], *self._table.shape[len(self.grid) :]))
+        if name not in self._samplers:
+            self._samplers[name] = TableSampler(self.grid, self._falling, name)
+        sampler, image = self._samplers[name], self._image(name, backend, rows)
+        rest, fill = self._table.shape[len(self.grid) :], None
+        if not self.bounds_error and self.fill_value is not None:
+            fill = np.full(rest, self.fill_value).reshape(-1)
+        result = sampler(backend, image, rows, fill, not self.bounds_error, order)
+        if not self._backend.is_host:
+            result = backend.astype(result, self._table.dtype)
+        return result.reshape((*points.shape[:-1], *rest))
+
+    def _image(self, name: str, backend: Backend, points: Any) -> Array:
+        """Return what a method samples at points: the table as an image, or its coefficients."""
+        own, sampler = self._backend, self._samplers[name]
+        assert own is not None
+        if own.is_host and sampler.solves:
+            if name not in self._images:
+                self._images[name] = sampler.image_of(own, self._doubles)
+            image = self._images[name]
+            return image if backend.is_host else backend.asarray(image, points)
+        table = self._doubles if backend.is_host and name != "nearest" else self._table
+        if backend is not own:  # the table is NumPy's
+            table = backend.asarray(table, points)
+        return sampler.image_of(backend, table)
 
 
 def interpn(
@@ -236,9 +273,11 @@ class TableSampler:
 
     Attributes:
         grid: the coordinates of all axes, increasing.
-        method: "linear" or "nearest".
+        method: the name of the method.
         kept: the numbers of the axes with several coordinates.
         reversed: those among the kept axes along which the table is reversed.
+        solves: whether coefficients are sampled, rather than values.
+        splines: for coefficients, the splines along the axes.
         axes: the units of points, x first; None if no axis is kept.
     """
 
@@ -249,48 +288,73 @@ class TableSampler:
         decreasing = self.kept if method == "nearest" else []
         steps = [-1 if k in decreasing else 1 for k in self.kept]
         axes = [grid[k][::step] for k, step in zip(self.kept, steps, strict=True)]
-        self.axes = Axes(*axes[::-1]) if axes else None
         self.reversed = [n for n, k in enumerate(self.kept) if (k in decreasing) != (k in falling)]
+        self.solves = METHODS[method].by_interval
+        self.splines = list[SplineAxis]()
+        if self.solves:
+            self.splines = [
+                SplineAxis(axis, DEGREES[method], f"points[{k}]") for k, axis in enumerate(grid)
+            ]
+            axes = [spline.knots for spline in self.splines]
+        self.axes = Axes(*axes[::-1]) if axes else None
 
     def __call__(
-        self, backend: Backend, table: Array, points: Array, fill_value: Any, reaches_out: bool
+        self,
+        backend: Backend,
+        image: Array,
+        points: Array,
+        fill: HostArray | None,
+        reaches_out: bool,
+        order: tuple[int, ...] = (),
     ) -> Array:
         """Sample a table at points (P, n): (P, C).
 
         Args:
             backend: the backend of all arrays.
-            table: the table, in the caller's order.
+            image: the result of `image_of`.
             points: the points.
-            fill_value: the value outside; None to extrapolate.
+            fill: the values outside, (C,); None to extrapolate.
             reaches_out: whether points may be outside.
+            order: the order of the derivative along each axis; () for samples.
         """
-        image = self.image_of(backend, table)
-        if self.axes is None:
-            shape = points.shape[0], image.shape[-1]
-            result = backend.xp.broadcast_to(image, shape) + 0
+        xp = backend.xp
+        outside = self.is_outside(points)[:, None] if reaches_out and fill is not None else None
+        if outside is not None and self.solves and not backend.is_host:
+            # Far outside, splines are infinite, and what is replaced may have no NaN gradient.
+            sought = xp.where(outside, float(self.grid[0][0]), points)
         else:
-            continues = reaches_out and fill_value is None
+            sought = points
+        if self.axes is None:
+            result = xp.broadcast_to(image, (points.shape[0], image.shape[-1])) + 0
+        else:
+            continues = self.method in SPLINES or (reaches_out and fill is None)
             result = sample_at_pixels(
-                image, points[:, self.kept[::-1]][None], mode=METHODS[self.method],
+                image, sought[:, self.kept[::-1]][None], mode=METHODS[self.method],
                 padding_mode="border", extrapolate=CONTINUE if continues else True,
-                coords=self.axes, channel_axis=-1,
+                coords=self.axes, channel_axis=-1, order=order[::-1],
             )[0]  # fmt: skip
-        if reaches_out and fill_value is not None:
-            fill = np.full(table.shape[len(self.grid) :], fill_value).reshape(-1)
-            fill = backend.astype(backend.asarray(fill, result), result.dtype)
-            result = backend.xp.where(self.is_outside(points)[:, None], fill, result)
-        elif len(self.kept) == len(self.grid):
+        if outside is not None:
+            values = backend.astype(backend.asarray(fill, result), result.dtype)
+            result = xp.where(outside, values, result)
+        elif len(self.kept) == len(self.grid) and not any(order):
             return result  # NaN where a point is
-        unknown = backend.xp.any(backend.xp.isnan(points), -1)
-        return backend.xp.where(unknown[:, None], np.nan, result)
+        unknown = xp.any(xp.isnan(points), -1)
+        return xp.where(unknown[:, None], np.nan, result)
 
     def image_of(self, backend: Backend, table: Array) -> Array:
-        """Return a table as an image (1, *spatial, C), without axes of one coordinate."""
+        """Return a table as an image (1, *spatial, C), without axes of one coordinate.
+
+        Splines have coefficients in place of values.
+        """
         rank = len(self.grid)
         channels = math.prod(table.shape[rank:])
         table = table[tuple([slice(None) if k in self.kept else 0 for k in range(rank)])]
         table = reversed_along(backend, table, self.reversed)
-        return table.reshape((1, *table.shape[: len(self.kept)], channels))
+        table = table.reshape((1, *table.shape[: len(self.kept)], channels))
+        if self.solves:
+            table = backend.astype(table, exact_type(backend, table))
+            table = spline_coefficients(backend, self.splines, table[0])[None]
+        return table
 
     def is_outside(self, points: Array) -> Array:
         """Whether points (P, n) are outside: (P,)."""
@@ -311,8 +375,40 @@ def reversed_along(backend: Backend, table: Array, axes: Sequence[int]) -> Array
 
 def check_method(method: Any) -> None:
     """Raise an error if a method is unknown."""
-    if not isinstance(method, str) or (method not in METHODS and method not in SPLINES):
+    if not isinstance(method, str) or (method not in METHODS and method not in DEGREES):
         raise ValueError(f"Method '{method}' is not defined")
+
+
+def check_lengths(lengths: Sequence[int], method: str, name: str) -> None:
+    """Raise an error if an axis has too few coordinates for a method.
+
+    name: what SciPy's message calls the method.
+    """
+    degree = DEGREES[method]
+    for k, length in enumerate(lengths):
+        if length <= degree:
+            raise ValueError(
+                f"There are {length} points in dimension {k}, but {name} requires at least "
+                f" {degree + 1} points per dimension."
+            )
+
+
+def order_of(nu: Any, method: str, rank: int) -> tuple[int, ...]:
+    """Return the order of the derivative along each axis; () for no derivative."""
+    if nu is None:
+        return ()
+    if method not in SPLINES:
+        raise ValueError(
+            f"Can only compute derivatives for methods {set(SPLINES)}, got {method =}."
+        )
+    orders = np.asarray(nu)
+    if orders.dtype.kind not in "iu":
+        raise TypeError(f"nu must hold integers, got dtype {orders.dtype}")
+    if orders.shape != (rank,):
+        raise ValueError(f"invalid number of derivative orders nu = {orders!r} for ndim = {rank}.")
+    if (orders < 0).any():
+        raise ValueError(f"derivatives must be positive, got nu = {orders!r}")
+    return tuple(orders.tolist())
 
 
 def is_duck(values: Any) -> bool:

@@ -160,7 +160,8 @@ class Writer:
             )  # fmt: skip
             located = along.locate(place)
             base, t = along.split(located)
-            taps.append(along.resolve_boundary(base, along.weights(t, located.slope, derivatives)))
+            weights = along.weights(base, t, located.slope, derivatives)
+            taps.append(along.resolve_boundary(base, weights))
             conditions += [located.valid, place.abs() < math.inf]
             stride = stride * size
         valid = functools.reduce(operator.and_, conditions)

@@ -278,7 +278,7 @@ class Writer:
             else:
                 located = axis.locate(coordinates[a])
             base, t = axis.split(located)
-            weights = axis.weights(t, located.slope, derivatives)
+            weights = axis.weights(base, t, located.slope, derivatives)
             taps.append(axis.resolve_boundary(base, weights))
             conditions.append(located.valid)
         begin = getattr(call, f"{prefix}begins").load(first, self.lanes)

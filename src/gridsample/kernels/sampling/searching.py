@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.caches import make_room_for
-from gridsample.definitions.knots import Knots
+from gridsample.definitions.knots import Knots, SplineKnots
 from gridsample.kernels.memory import frozen
 
 Array = np.ndarray[Any, Any]
@@ -23,8 +23,11 @@ BUCKETS = 4
 
 def knot_settings(entries: Sequence[str | Knots]) -> dict[str, list[Any]]:
     """Return the settings that are about the coordinates of axes, a list for each, x first."""
+    knots = [entry for entry in entries if isinstance(entry, Knots)]
     # With the tables and the text of `Axes`, that is about five times the coordinates.
-    make_room_for(sum(5 * e.coordinates.nbytes for e in entries if isinstance(e, Knots)))
+    size = sum(5 * entry.coordinates.nbytes for entry in knots)
+    size += sum(entry.weights.nbytes for entry in knots if isinstance(entry, SplineKnots))
+    make_room_for(size)
     rows = [tables(entry) if isinstance(entry, Knots) else NOTHING for entry in entries]
     return {name: [row[name] for row in rows] for name in NOTHING}
 
@@ -38,6 +41,7 @@ NOTHING: dict[str, Any] = {
     "knots_sign": 1.0,
     "last_bucket": 0,
     "search_steps": 0,
+    "knots_weights": 0,
 }
 
 
@@ -62,4 +66,5 @@ def tables(axis: Knots) -> dict[str, Any]:
         "knots_sign": sign,
         "last_bucket": count - 1,
         "search_steps": int(members.max()).bit_length(),
+        "knots_weights": frozen(axis.weights) if isinstance(axis, SplineKnots) else 0,
     }

@@ -78,5 +78,6 @@ def settings_of(rank: int, footprints: bool = False, knots: bool = False) -> Rec
             "knots_sign": ("float64", rank),
             "last_bucket": ("int64", rank),
             "search_steps": ("int64", rank),
+            "knots_weights": ("*float64", rank),
         }
     return Record(**fields)

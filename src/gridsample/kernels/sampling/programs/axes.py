@@ -7,6 +7,7 @@ The formulas are those of `gridsample.definitions.axis`, applied to values of th
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,7 +18,9 @@ from gridsample.definitions.caches import cached_call
 from gridsample.definitions.knots import Axes, Knots
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import Plan
+from gridsample.kernels.sampling.programs.loads import read_numbers
 from gridsample.kernels.sampling.programs.searches import KnotsInMemory, search
+from gridsample.kernels.sampling.programs.states import Offsets
 from gridsample.kernels.vector import Function, Value
 
 # The units of coordinates: -1 and 1 are the outer edges, or the centres, of the corner pixels;
@@ -72,6 +75,11 @@ class AxisRule(NamedTuple):
         return self.folds or self.units == UNEVEN
 
     @property
+    def interval_taps(self) -> int:
+        """The number of pixels of an interval of the axis: those at its ends, or coefficients."""
+        return self.method.taps if self.method.by_interval else 2
+
+    @property
     def single(self) -> bool:
         """Whether the image has one pixel along the axis."""
         return self.length == SINGLE
@@ -124,7 +132,7 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
     ``filled`` says whether dropped taps have a fill value other than 0.
     """
     continues = [
-        plan.continues and method.is_linear and size > 1
+        plan.continues and (method.by_interval or (method.is_linear and size > 1))
         for method, size in zip(plan.methods, reversed(plan.spatial), strict=True)
     ]
     return tuple(
@@ -370,30 +378,51 @@ class Axis:
         """
         floor, t = formulas.split(located.position, self.rule.method.rounding)
         if self.rule.continues:
-            floor = self.first_of_pair(floor)
+            floor = self.first_of_interval(floor)
             t = located.position - floor
         base = floor.to(self.offset_kind)
         if self.rule.boundary.code == formulas.WRAP:
             base = (base < 0).select(base + self.size, base)  # see `confine`
         return base, t
 
-    def weights(self, t: Value, slope: Value, derivatives: int) -> list[tuple[Value, ...]]:
+    def weights(
+        self, base: Value, t: Value, slope: Value, derivatives: int
+    ) -> list[tuple[Value, ...]]:
         """Compute each tap's weight and its derivatives up to an order with respect to ``t``."""
-        method, first = self.rule.method, self.rule.order
+        first, own = self.rule.order, self.own_weights(base)
         factors: list[Any] = [None]
         for _ in range(first + derivatives):
             factors.append(slope if factors[-1] is None else factors[-1] * slope)
         columns = []
         for order in range(first, first + derivatives + 1):
-            column = [polynomial(t, row) for row in method.derivative(order)]
+            column = [polynomial(t, row) for row in self.derivative(own, order)]
             factor = factors[order]
             columns.append(column if factor is None else [weight * factor for weight in column])
         return [*zip(*columns, strict=True)]
 
+    def own_weights(self, base: Value) -> list[list[Value]] | None:
+        """Read the polynomials of the taps on each point's interval, if intervals differ."""
+        method = self.rule.method
+        if not method.by_interval:
+            return None
+        assert self.knots is not None
+        taps, powers = method.taps, method.powers
+        place = Offsets(base * (taps * powers))
+        numbers = read_numbers(self.knots.weights, place, taps * powers)
+        numbers = [number.to(self.function.real) for number in numbers]
+        return [numbers[k * powers : (k + 1) * powers] for k in range(taps)]
+
+    def derivative(self, own: Sequence[Sequence[Value]] | None, order: int) -> Sequence[Any]:
+        """Return the polynomials of the taps' weights, or of their derivatives of an order."""
+        if own is None:
+            return self.rule.method.derivative(order)
+        powers = range(order, self.rule.method.powers)
+        return [[row[p] * float(math.perm(p, order)) for p in powers] or [0.0] for row in own]
+
     def taps(self, located: AxisPosition) -> list[Tap]:
         """Compute all taps of W points, wherever the points are."""
         base, t = self.split(located)
-        return self.resolve_boundary(base, self.weights(t, located.slope, 0))
+        return self.resolve_boundary(base, self.weights(base, t, located.slope, 0))
 
     def copied(self, located: AxisPosition) -> tuple[Value, Value | None]:
         """Return the offset of each point's only pixel, and whether it has none; None if all have.
@@ -473,7 +502,7 @@ class Axis:
         if self.rule.mirrors_pairs:
             return self.mirrored_pair(position)
         base = position.floor()
-        pixel = self.first_of_pair(base)
+        pixel = self.first_of_interval(base)
         between = None
         if self.rule.may_drop:
             between = pixel == base
@@ -481,9 +510,9 @@ class Axis:
                 between = between & (self.last > 0.0)  # there is no second pixel
         return Pair(pixel.to(self.offset_kind), position - pixel, between, None)
 
-    def first_of_pair(self, base: Value) -> Value:
+    def first_of_interval(self, base: Value) -> Value:
         """Return the first pixel of the interval of the image that is nearest to a base index."""
-        return base.minimum(self.last - 1.0).maximum(0.0)
+        return base.minimum(self.last - (self.rule.interval_taps - 1.0)).maximum(0.0)
 
     def mirrored_pair(self, position: Value) -> Pair:
         """Mirror the two neighbours of positions into the image.
@@ -591,12 +620,13 @@ def merged(taps: Sequence[Tap]) -> Tap:
     )
 
 
-def polynomial(t: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(t: Value, coefficients: Sequence[Any]) -> Value:
     """Evaluate a polynomial, lowest power first; zeros at its end cost nothing."""
     coefficients = list(coefficients)
-    while len(coefficients) > 1 and coefficients[-1] == 0:
+    while len(coefficients) > 1 and not (isinstance(coefficients[-1], Value) or coefficients[-1]):
         coefficients.pop()
     if len(coefficients) == 1:
-        return t.function.constant(coefficients[0], t.kind, t.lanes)
+        (constant,) = coefficients
+        return constant if isinstance(constant, Value) else t.like(constant)
     weight: Value = formulas.weight(t, coefficients, len(coefficients))
     return weight

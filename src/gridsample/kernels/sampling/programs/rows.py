@@ -77,7 +77,8 @@ class Rows(Sampler):
         keeps, stencils = self.description.pixels.keeps_weights, list[Stencil]()
         for axis, along in zip(self.axes, located, strict=True):
             base, t = axis.split(along)
-            stencils.append(Stencil(axis, base, axis.weights(t, along.slope, 0) if keeps else ()))
+            weights = axis.weights(base, t, along.slope, 0) if keeps else ()
+            stencils.append(Stencil(axis, base, weights))
         length, *widths = self.widths
         inside = are_inside(
             stencils, [length if self.are_neighbours else row_length(length), *widths]

@@ -182,7 +182,9 @@ class Sampler:
                 function,
                 axis_rule,
                 pixels[a],
-                knots=KnotsInMemory.of(call, a) if axis_rule.has_knots else None,
+                knots=KnotsInMemory.of(call, a, axis_rule.interval_taps)
+                if axis_rule.has_knots
+                else None,
                 unit_stride=a == 0 and known.x_contiguous and known.channels == 1,
                 skips_missed=skips,
                 counts_dropped=operation.counts or rule.filled,
@@ -281,7 +283,8 @@ class Sampler:
         stencils = list[Stencil]()
         for axis, located in zip(self.axes, self.axis_positions(state), strict=True):
             base, t = axis.split(located)
-            stencils.append(Stencil(axis, base, axis.weights(t, located.slope, derivatives)))
+            weights = axis.weights(base, t, located.slope, derivatives)
+            stencils.append(Stencil(axis, base, weights))
         return stencils
 
     def near(self, state: State) -> Pointer:

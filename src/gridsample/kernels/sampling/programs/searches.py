@@ -26,6 +26,7 @@ class KnotsInMemory(NamedTuple):
         last_bucket: the number of the last bucket.
         last_interval: the number of the last interval.
         steps: the number of steps of bisection.
+        weights: the weights of taps on each interval, of axes that have their own.
     """
 
     knots: Pointer
@@ -36,10 +37,17 @@ class KnotsInMemory(NamedTuple):
     last_bucket: Value
     last_interval: Value
     steps: Value
+    weights: Pointer
 
     @classmethod
-    def of(cls, call: Call, a: int) -> KnotsInMemory:
-        """Return those of an axis, by its number, x first."""
+    def of(cls, call: Call, a: int, taps: int = 2) -> KnotsInMemory:
+        """Return those of an axis.
+
+        Args:
+            call: the settings.
+            a: the number of the axis, x first.
+            taps: the number of pixels of an interval.
+        """
         return cls(
             call.knots[a],
             call.buckets[a],
@@ -47,8 +55,9 @@ class KnotsInMemory(NamedTuple):
             call.knots_scale[a],
             call.knots_sign[a],
             call.last_bucket[a],
-            call.sizes[a] - 2,
+            call.sizes[a] - taps,
             call.search_steps[a],
+            call.knots_weights[a],
         )
 
 
