@@ -287,7 +287,7 @@ class TableSampler:
         # The order of nearest: see `METHODS`; that of linear: results have SciPy's bits.
         decreasing = self.kept if method == "nearest" else []
         steps = [-1 if k in decreasing else 1 for k in self.kept]
-        axes = [grid[k][::step] for k, step in zip(self.kept, steps, strict=True)]
+        axes: list[Any] = [grid[k][::step] for k, step in zip(self.kept, steps, strict=True)]
         self.reversed = [n for n, k in enumerate(self.kept) if (k in decreasing) != (k in falling)]
         self.solves = METHODS[method].by_interval
         self.splines = list[SplineAxis]()

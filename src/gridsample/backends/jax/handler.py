@@ -28,7 +28,8 @@ import numpy as np
 
 from gridsample.kernels import forks
 from gridsample.kernels import threads as pool
-from gridsample.kernels.run import HEAD, LINE, Launch
+from gridsample.kernels.caches import CACHES, whole_lines
+from gridsample.kernels.run import HEAD, Launch
 from gridsample.kernels.vector import (
     Function,
     Pointer,
@@ -254,7 +255,7 @@ class Writer:
         scratch.store(zero)
         with function.when(launch.scratch >= 0):
             memory = self.buffer(RESULT, launch.scratch)
-            scratch.store((memory + (LINE - 1)) & -LINE)
+            scratch.store((memory + (CACHES.line - 1)) & -CACHES.line)
         head = {"taken": zero, "working": zero, "first": zero, "last": launch.tasks}
         head |= {"settings": launch.settings, "scratch": scratch.load()}
         head["scratch_bytes"] = launch.scratch_bytes
@@ -382,8 +383,8 @@ def threads_of(step: LaunchStep) -> int:
 
 def scratch_of(steps: Sequence[LaunchStep]) -> int:
     """Return the bytes of scratch memory that steps need, each after the other."""
-    sizes = [-(-step.launch.scratch // LINE) * LINE * threads_of(step) for step in steps]
-    return max(sizes) + LINE if any(sizes) else 0
+    sizes = [whole_lines(step.launch.scratch) * threads_of(step) for step in steps]
+    return max(sizes) + CACHES.line if any(sizes) else 0
 
 
 _references: list[Any] = []  # what XLA's programs refer to
@@ -422,7 +423,7 @@ def record_of(step: LaunchStep, scratch: int, next_launch: int) -> StoredRecord:
         tasks=launch.tasks,
         threads=threads_of(step),
         scratch=scratch if launch.scratch else -1,
-        scratch_bytes=-(-launch.scratch // LINE) * LINE,
+        scratch_bytes=whole_lines(launch.scratch),
         places=places,
         array_count=len(places),
         cleared=np.array([*step.cleared.items()], np.int64).reshape(-1, 2),
