@@ -1,15 +1,17 @@
 """Grid sampling as PyTorch modules.
 
-Only `SpatialTransformer`, through its localization network, and `PatchDownsample` have learnable
-parameters.  The modules that resize are defined in `gridsample.nn_resize`.
+Only `SpatialTransformer`, through its localization network, `DeformConv2d` and `PatchDownsample`
+have learnable parameters.  The modules that resize are defined in `gridsample.nn_resize`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 try:
+    import torch
     from torch import Tensor, nn
 except ModuleNotFoundError as error:
     raise ImportError(
@@ -27,13 +29,15 @@ from gridsample.definitions.names import EndName, MissingName
 from gridsample.definitions.request import Request
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
-from gridsample.operators import deformable_attention
+from gridsample.operators import deform_conv2d, deformable_attention
+from gridsample.operators.convolution import pair
 from gridsample.ops.missing import as_rule
 from gridsample.ops.sampling import grid_sample
 
 __all__ = [
     "AffineGrid",
     "CenterPool",
+    "DeformConv2d",
     "DeformableAttention",
     "Downsample",
     "GridSample",
@@ -278,3 +282,87 @@ class DeformableAttention(nn.Module):
             value, value_spatial_shapes, sampling_locations, attention_weights
         )
         return result
+
+
+class DeformConv2d(nn.Module):
+    """`gridsample.operators.deform_conv2d` with learnable kernels.
+
+    It has the parameters, their initial values and the state of `torchvision.ops.DeformConv2d`.
+
+    Args:
+        in_channels: the number of channels of the input.
+        out_channels: that of the output.
+        kernel_size: the number of points of the kernel: (along y, along x), or one number for both.
+        stride: how many pixels of the input are between those of the output.
+        padding: by how many pixels the input is extended by zeros on each side.
+        dilation: how many pixels are between the points of the kernel.
+        groups: the number of groups of channels, each with kernels of its own.
+        bias: whether a learnable bias is added.
+
+    Shapes:
+        input (N, C, H, W), offset (N, G * kh * kw * 2, Ho, Wo) and, if given, mask
+        (N, G * kh * kw, Ho, Wo) give (N, O, Ho, Wo), with the input's dtype.
+
+    Raises:
+        TypeError: an option is not an integer.
+        ValueError: the groups do not divide the channels, or an option is out of range.
+
+    Example:
+        >>> import torch, gridsample.nn
+        >>> convolve = gridsample.nn.DeformConv2d(4, 8, 3, padding=1)
+        >>> convolve
+        DeformConv2d(4, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+        >>> convolve(torch.ones(1, 4, 5, 6), torch.zeros(1, 18, 5, 6)).shape
+        torch.Size([1, 8, 5, 6])
+    """
+
+    @constructor
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"groups must divide in_channels and out_channels; got {groups} groups of "
+                f"{in_channels} and {out_channels}"
+            )
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size = pair(kernel_size, "kernel_size", 1)
+        self.stride = pair(stride, "stride", 1)
+        self.padding = pair(padding, "padding", 0)
+        self.dilation = pair(dilation, "dilation", 1)
+        shape = out_channels, in_channels // groups, *self.kernel_size
+        self.weight = nn.Parameter(torch.empty(shape))
+        self.bias = nn.Parameter(torch.empty(out_channels)) if check_flag(bias, "bias") else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters as `torch.nn.Conv2d` does."""
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.weight[0].numel())
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor, offset: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Convolve the input with kernels moved by the offsets."""
+        steps = self.stride, self.padding, self.dilation
+        result: Tensor = deform_conv2d(input, offset, self.weight, self.bias, *steps, mask)
+        return result
+
+    def extra_repr(self) -> str:
+        """Return the options; those after the stride are shown if they differ from the default."""
+        shown = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"]
+        shown.append(f"stride={self.stride}")
+        defaults = {"padding": (0, 0), "dilation": (1, 1), "groups": 1}
+        for name, default in defaults.items():
+            if getattr(self, name) != default:
+                shown.append(f"{name}={getattr(self, name)}")
+        return ", ".join(shown + ["bias=False"] * (self.bias is None))

@@ -34,6 +34,14 @@ ATTENTION = {
     "sampling_locations": POINTS,
     "attention_weights": SHARES,
 }
+# Kernels of one point.
+CONVOLUTION = {
+    "input": IMAGE,
+    "offset": np.ones((2, 2, 5, 7), np.float32),
+    "weight": np.ones((4, 3, 1, 1), np.float32),
+    "bias": np.ones(4, np.float32),
+    "mask": np.ones((2, 1, 5, 7), np.float32),
+}
 
 
 def listed(module: Any, calls: dict[str, dict[str, Any]]) -> dict[str, Call]:
@@ -148,6 +156,14 @@ CALLS: dict[str, Call] = {
                 "levels": 1,
             },
             "apply_lut": {"image": IMAGE, "table": np.ones((1, 3, 4), np.float32)},
+            "deform_conv2d": CONVOLUTION,
+            "deform_sum2d": {
+                "input": IMAGE,
+                "offset": np.ones((2, 3, 5, 2), np.float32),
+                "mask": np.ones((2, 3, 5, 1), np.float32),
+                "kernel_h": 1,
+                "kernel_w": 1,
+            },
             "deformable_attention": ATTENTION,
             "roi_align": {"input": IMAGE, "boxes": BOXES, "output_size": 2},
             "rotated_roi_align": {
@@ -174,6 +190,10 @@ OF_TORCH: dict[str, Call] = {
     ),
     "nn.AffineGrid": (nn.AffineGrid((4, 6)), {"theta": MAPS}),
     "nn.CenterPool": (nn.CenterPool([[0.0], [0.0]]), {"input": IMAGE}),
+    "nn.DeformConv2d": (
+        nn.DeformConv2d(3, 4, 1),
+        {name: CONVOLUTION[name] for name in ("input", "offset", "mask")},
+    ),
     "nn.DeformableAttention": (nn.DeformableAttention(), ATTENTION),
     "nn.Downsample": (nn.Downsample(2), {"input": IMAGE}),
     "nn.GridSample": (nn.GridSample(), {"input": IMAGE, "grid": GRID}),

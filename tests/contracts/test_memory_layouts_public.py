@@ -301,6 +301,22 @@ SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
         lambda x: [x.image(2, 3), x.image(2, 3), x.uniform(0, 3, 2, 2, *x.size)],
         lambda *arrays: operators.correlation_lookup(*arrays, 1, 1),
     ),
+    "deform_conv2d": (
+        lambda x: [
+            x.uniform(-1, 1, 2, *x.size[:1], 4, 5),
+            x.uniform(-1, 1, 2, 8, 3, 4),
+            x.uniform(-1, 1, 2, *x.size[:1], 2, 2),
+        ],
+        operators.deform_conv2d,
+    ),
+    "deform_sum2d": (
+        lambda x: [
+            x.uniform(-1, 1, 2, 4, 5, *x.size[:1]),
+            x.uniform(-1, 1, 2, 3, 4, 8),
+            x.uniform(-1, 1, 2, 3, 4, 4),
+        ],
+        lambda *arrays: operators.deform_sum2d(*arrays, 2, 2),
+    ),
     "deformable_attention": (
         sums,
         lambda value, *points: operators.deformable_attention(value, LEVELS, *points),

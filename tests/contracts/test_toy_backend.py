@@ -230,6 +230,14 @@ def test_operators_are_composed() -> None:
         ),
         (lambda *arrays: operators.roi_align(*arrays, 2, sampling_ratio=2), [picture, boxes]),
         (
+            lambda *arrays: operators.deform_conv2d(*arrays, mask=arrays[1][:, :4]),
+            [picture, rng.uniform(-1, 1, (2, 8, 3, 4)), rng.standard_normal((2, 3, 2, 2))],
+        ),
+        (
+            lambda *arrays: operators.deform_sum2d(*arrays, 3, 3, remove_center=True),
+            [picture, rng.uniform(-1, 1, (2, 1, 2, 16)), rng.uniform(0, 1, (2, 1, 2, 8))],
+        ),
+        (
             lambda *arrays: operators.correlation_lookup(*arrays, 1, 2),
             [picture, picture, rng.uniform(0, 4, (2, 2, 4, 5))],
         ),

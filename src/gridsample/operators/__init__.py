@@ -2,6 +2,8 @@
 
     weighted_sum            sums of the samples of several points, with weights
     deformable_attention    the same with the arguments of multi-scale deformable attention
+    deform_conv2d           convolutions whose kernels have moved points
+    deform_sum2d            sums over the moved points of a kernel, without mixing channels
     roi_align               means over the bins of boxes, and of rotated boxes
     correlation_lookup      windows of the correlation of two feature maps, at several scales
     softmax_splat           forward warps, where the values of a pixel have weights of their own
@@ -16,6 +18,7 @@ program for NumPy arrays.  All accept NumPy arrays, torch tensors and JAX arrays
 """
 
 from gridsample.operators.attention import deformable_attention
+from gridsample.operators.convolution import deform_conv2d, deform_sum2d
 from gridsample.operators.correlation import CorrelationBlock, correlation_lookup
 from gridsample.operators.regions import roi_align, rotated_roi_align
 from gridsample.operators.splatting import softmax_splat
@@ -26,6 +29,8 @@ __all__ = [
     "CorrelationBlock",
     "apply_lut",
     "correlation_lookup",
+    "deform_conv2d",
+    "deform_sum2d",
     "deformable_attention",
     "roi_align",
     "rotated_roi_align",
