@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cases
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -216,3 +217,17 @@ def test_pixels_at_edges_keep_their_values(mode: str, axis: int, channels: int) 
         image, grid, mode, "constant", coords="pixel", fill_value=np.nan, channel_axis=axis
     )
     assert (result == 1).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray, jnp.asarray])
+@pytest.mark.parametrize("boundary", ["constant", ("constant", "missing")])
+def test_infinite_parts_leave_the_other_part_of_complex_numbers(make: Any, boundary: Any) -> None:
+    """Weights are real: they divide real and imaginary parts apart, of fills and of pixels."""
+    image, weights = np.ones((1, 1, 4, 4), np.complex64), np.full((1, 1, 4, 4), 0.5, np.float32)
+    image[0, 0, 3, 3] = complex(2, -np.inf)
+    grid = np.array([[[-0.5, 1], [-3, 1], [2.5, 2.5], [1, 1.5]]], np.float32)
+    options = {"coords": "pixel", "fill_value": np.inf}
+    arrays = make(image), make(grid)
+    result = gridsample.grid_sample(*arrays, "linear", boundary, weights=make(weights), **options)
+    expected = [complex(np.inf, 0), complex(np.inf, 0), complex(1.25, -np.inf), 1]
+    np.testing.assert_array_equal(np.asarray(result).ravel(), expected)

@@ -113,8 +113,6 @@ class Call:
         }
         options |= {name: values[rng.integers(len(values))] for name, values in choices.items()}
         options |= self.missing()
-        if self.image.dtype.kind == "c" and options["fill_value"] == np.inf:
-            options["fill_value"] = 7  # divided by a weight, its imaginary part would be NaN
         if options["missing"] == "ignore" and rng.random() < 0.3:
             options["min_weight"] = 0.25
         return options

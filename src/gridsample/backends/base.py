@@ -183,6 +183,10 @@ class Backend(Protocol):
         """
         ...
 
+    def complex(self, real: Array, imaginary: Array) -> Array:
+        """Join real and imaginary parts, of one dtype and shape, as complex numbers."""
+        ...
+
     def quiet(self) -> AbstractContextManager[Any]:
         """A context in which arithmetic does not warn."""
         return nullcontext()

@@ -287,6 +287,12 @@ class NumPy(Backend):
         grid: Array = grid_along(self, theta, out, align_corners)
         return grid
 
+    def complex(self, real: Array, imaginary: Array) -> Array:
+        """Join real and imaginary parts."""
+        joined = np.empty(real.shape, np.result_type(real.dtype, np.complex64))
+        joined.real, joined.imag = real, imaginary
+        return joined
+
     def quiet(self) -> Any:
         """A context in which arithmetic does not warn."""
         return np.errstate(all="ignore")

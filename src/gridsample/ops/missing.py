@@ -12,7 +12,7 @@ samples are both sums.  `gridsample.ops.quotients` samples them, and divides.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,8 +168,24 @@ def masked_planes(
         else:
             mask = xp.where(missing_pixels, 0, weights)
     with backend.quiet():
-        values = pixels if weights is None else xp.multiply(pixels, weights)
+        values = pixels if weights is None else by_parts(backend, xp.multiply, pixels, weights)
     return Planes(values, mask, pixels, missing, any_missing, weights)
+
+
+def by_parts(
+    backend: Backend, operation: Callable[[Array, Array], Array], values: Array, others: Array
+) -> Array:
+    """Add values of one dtype, or multiply or divide values by real numbers.
+
+    Real and imaginary parts are separate: where one of them is infinite, a product of complex
+    numbers would be NaN in the other, and torch multiplies to add.
+    """
+    xp = backend.xp
+    if not backend.type_name(values.dtype).startswith("complex"):
+        return operation(values, others)
+    is_real = not backend.type_name(others.dtype).startswith("complex")
+    real, imaginary = (others, others) if is_real else (xp.real(others), xp.imag(others))
+    return backend.complex(operation(xp.real(values), real), operation(xp.imag(values), imaginary))
 
 
 def check_weights(

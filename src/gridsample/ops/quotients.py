@@ -28,7 +28,7 @@ from gridsample.definitions.options import Options
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import Array, back
-from gridsample.ops.missing import CountingRule, Planes, stacked
+from gridsample.ops.missing import CountingRule, Planes, by_parts, stacked
 from gridsample.ops.points import SamplePoints
 
 # The even boundary that folds like an odd one, of each that has one.
@@ -178,8 +178,9 @@ class PointSampling(NamedTuple):
         # A share of 0 adds nothing, not even of NaN, and has no NaN as its gradient.
         fill = backend.xp.where(share == 0, 0, numbers(backend, terms.fill, numerator))
         with backend.quiet():
-            filled = backend.xp.multiply(fill, signed)
-        return backend.xp.add(numerator, filled), backend.xp.add(denominator, share)
+            filled = by_parts(backend, backend.xp.multiply, fill, signed)
+            numerator = by_parts(backend, backend.xp.add, numerator, filled)
+        return numerator, backend.xp.add(denominator, share)
 
     def adjoint(self, grad_numerator: Array, grad_denominator: Array, needed: Needed) -> Gradients:
         """Compute the gradients of both images, and of the points, from those of the samples."""
@@ -327,7 +328,7 @@ def divided(
     )
     with backend.quiet():
         # A divisor of 0 is replaced, so that no derivative is NaN.
-        quotient = xp.divide(numerator, xp.where(known, denominator, 1))
+        quotient = by_parts(backend, xp.divide, numerator, xp.where(known, denominator, 1))
     missing_value = numbers(backend, fill, numerator) if fill else math.nan
     result = backend.astype(xp.where(missing, missing_value, quotient), numerator.dtype)
     return Mean(result, denominator, known)
@@ -380,7 +381,8 @@ def sum_gradients(quotient: Quotient, upstream: Array) -> tuple[Array, Array]:
     xp, dtype = backend.xp, parts.values.dtype
     weight = xp.where(mean.known, mean.weight, 1)
     with backend.quiet():
-        grad_numerator = xp.where(mean.known, xp.divide(backend.astype(upstream, dtype), weight), 0)
+        quotients = by_parts(backend, xp.divide, backend.astype(upstream, dtype), weight)
+        grad_numerator = xp.where(mean.known, quotients, 0)
         product = xp.multiply(xp.conj(grad_numerator), mean.result)
         # Where nothing comes from above, a NaN result adds nothing either.
         grad_denominator = xp.negative(
@@ -401,7 +403,9 @@ def pixel_gradients(
     xp, missing, weights = backend.xp, parts.missing, parts.weights
     grad_image = grad_weights = None
     if needed[0]:
-        grad_image = grad_values if weights is None else xp.multiply(grad_values, weights)
+        grad_image = grad_values
+        if weights is not None:
+            grad_image = by_parts(backend, xp.multiply, grad_values, weights)
         if missing is not None:
             grad_image = xp.where(missing, 0, grad_image)
         grad_image = summed(backend, grad_image, shape)

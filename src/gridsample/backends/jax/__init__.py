@@ -110,6 +110,10 @@ class Jax(Backend):
         """Whether an array is on a CPU, and nothing is traced."""
         return is_known(array)
 
+    def complex(self, real: Array, imaginary: Array) -> Array:
+        """Join real and imaginary parts."""
+        return jax.lax.complex(real, imaginary)
+
     def line(self, size: Any, align_corners: bool | None, dtype: Any, like: Array) -> Array:
         """Compute the coordinates of pixel centres, or their indices."""
         if align_corners is None:

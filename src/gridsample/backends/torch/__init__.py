@@ -263,6 +263,8 @@ class Torch(Backend):
         """Whether a tensor is an eager one on the CPU."""
         return operators.is_eager_on_cpu(array)
 
+    complex = staticmethod(torch.complex)
+
     def line(
         self, size: Any, align_corners: bool | None, dtype: torch.dtype, like: Tensor
     ) -> Tensor:
