@@ -121,14 +121,17 @@ def listing(comparisons: list[Figure]) -> str:
 
 
 def measured_on(record: dict[str, Any]) -> str:
-    """The machine and the versions of a file."""
-    machine, versions = record.get("machine", {}), record.get("versions", {})
+    """A sentence on the machine and the versions of a file."""
+    machine, versions = record.get("machine"), record.get("versions", {})
+    if not machine:
+        return "The machine was not recorded."
     if isinstance(machine, dict):
         machine = ", ".join(
             f"{value} cores" if key == "cores" else f"Python {value}" if key == "python" else value
             for key, value in machine.items()
         )
-    return f"{machine}; {', '.join(f'{name} {version}' for name, version in versions.items())}"
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"Measured on {machine}; {listed}."
 
 
 def intel() -> str:
@@ -172,7 +175,7 @@ def page() -> str:
         if not comparisons:
             continue
         title, by = TITLES.get(name, name), groups(comparisons)
-        parts += [f"## {title}", f"Measured on {measured_on(record)}.", chart(title, by)]
+        parts += [f"## {title}", measured_on(record), chart(title, by)]
         parts.append(summary(by))
         if len(comparisons) < FEW:
             parts += [f"### {title}: all {len(comparisons)} cases", listing(comparisons)]
