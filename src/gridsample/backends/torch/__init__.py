@@ -263,7 +263,9 @@ class Torch(Backend):
         """Whether a tensor is an eager one on the CPU."""
         return operators.is_eager_on_cpu(array)
 
-    complex = staticmethod(torch.complex)
+    def complex(self, real: Tensor, imaginary: Tensor) -> Tensor:
+        """Join real and imaginary parts."""
+        return torch.complex(real, imaginary)
 
     def line(
         self, size: Any, align_corners: bool | None, dtype: torch.dtype, like: Tensor
