@@ -6,7 +6,7 @@ import argparse
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import Command, add_shared
 from gridsample.cli.files import boundary_and_fill
 from gridsample.cli.terminal import progress_bar
+
+if TYPE_CHECKING:
+    from gridsample.registration import Registration
 
 HELP = """\
 Find the transform that aligns the image MOVING with the image FIXED, and write the moving image,
@@ -125,37 +128,29 @@ def command() -> Command:
     return parser
 
 
+class _Inputs(NamedTuple):
+    """What is read before images are registered.
+
+    Attributes:
+        fixed, moving: the images, as they are in their files.
+        target: the output, without its pixels.
+        compared: the channels of both that are compared, (1, *spatial, C).
+        masks: which pixels of both are compared; None for all.
+        initial: the transform to begin with, or the name of a way to find it.
+    """
+
+    fixed: io.Image
+    moving: io.Image
+    target: io.Image
+    compared: tuple[NDArray[Any], NDArray[Any]]
+    masks: tuple[NDArray[Any] | None, ...]
+    initial: Any
+
+
 def _register_files(arguments: argparse.Namespace) -> int:
     """Register two files; return the exit code, 1 if the images do not agree afterwards."""
-    from gridsample.registration.files import check_transform, load_transform
-
-    outputs = (arguments.output, arguments.plot, arguments.save_transform)
-    for path in outputs:
-        if path is not None:
-            io.check_output(path, overwrite=arguments.force)
-    if arguments.save_transform:
-        check_transform(arguments.save_transform, arguments.model not in _FIELDS)
-    if arguments.plot:
-        io.require("matplotlib")
-    reading = {"volume": arguments.volume, "max_pixels": arguments.max_pixels}
-    fixed, moving = (io.read(path, **reading) for path in (arguments.fixed, arguments.moving))
-    if "nifti" not in fixed.extras and moving.scaling != (1, 0):
-        moving = moving.values()  # there is no header that would keep the scaling
-    target = _target(fixed, moving)
-    io.check_writable(arguments.output, [target])
-    compared = [
-        _colours(image, path)
-        for image, path in ((fixed, arguments.fixed), (moving, arguments.moving))
-    ]
-    if compared[0].shape[-1] != compared[1].shape[-1]:
-        compared = [image.mean(-1, keepdims=True) for image in compared]
-    masks = [
-        None if path is None else io.read(path, **reading).array[..., 0] != 0
-        for path in (arguments.fixed_mask, arguments.moving_mask)
-    ]
-    initial: Any = arguments.initial
-    if initial not in ("search", "identity"):
-        initial = load_transform(Path(initial))
+    _check_outputs(arguments)
+    inputs = _read_inputs(arguments)
     # Files are read first: an error of theirs does not need torch.
     from gridsample.registration import RegistrationWarning, draw_report, register
 
@@ -165,40 +160,80 @@ def _register_files(arguments: argparse.Namespace) -> int:
     ):
         warnings.simplefilter("ignore", RegistrationWarning)  # the exit code says it
         result = register(
-            compared[0],
-            compared[1],
+            *inputs.compared,
             arguments.model,
             arguments.loss,
-            fixed_mask=masks[0],
-            moving_mask=masks[1],
-            initial=initial,
+            fixed_mask=inputs.masks[0],
+            moving_mask=inputs.masks[1],
+            initial=inputs.initial,
             channel_axis=-1,
             regularization=arguments.regularization,
             weight=arguments.weight,
-            spacing=_spacing(fixed),
-            moving_spacing=_spacing(moving),
+            spacing=_spacing(inputs.fixed),
+            moving_spacing=_spacing(inputs.moving),
             progress=progress,
         )
-    alpha, pixels = io.alpha_of(moving, arguments.moving), moving.array
-    if alpha is not None and not alpha.premultiplied:
-        pixels = multiply(pixels, alpha)
-    padding, fill = boundary_and_fill(moving, arguments, copies=False)
-    warped = result.warp(
-        pixels[np.newaxis], arguments.mode, padding, channel_axis=-1, fill_value=fill
-    )[0]
-    if alpha is not None and not alpha.premultiplied:
-        warped = divide(warped, alpha, moving.array.dtype)
-    written = replace(target, array=warped)
+    written = replace(inputs.target, array=_warped(inputs.moving, result, arguments))
     io.write(written, arguments.output, overwrite=arguments.force)
     if arguments.save_transform:
-        header = fixed.extras.get("nifti")
+        header = inputs.fixed.extras.get("nifti")
         affine = None if header is None else header.header.get_best_affine()
         result.save(arguments.save_transform, affine=affine, overwrite=arguments.force)
     if arguments.plot:
         with io.replacing(arguments.plot, overwrite=arguments.force) as temporary:
-            draw_report(result, compared[0], compared[1], temporary)
+            draw_report(result, *inputs.compared, temporary)
     print(result)
     return 0 if result.success else 1
+
+
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    """Raise an error if an output cannot be written."""
+    from gridsample.registration.files import check_transform
+
+    for path in (arguments.output, arguments.plot, arguments.save_transform):
+        if path is not None:
+            io.check_output(path, overwrite=arguments.force)
+    if arguments.save_transform:
+        check_transform(arguments.save_transform, arguments.model not in _FIELDS)
+    if arguments.plot:
+        io.require("matplotlib")
+
+
+def _read_inputs(arguments: argparse.Namespace) -> _Inputs:
+    """Read the images, their masks and the initial transform."""
+    from gridsample.registration.files import load_transform
+
+    reading = {"volume": arguments.volume, "max_pixels": arguments.max_pixels}
+    fixed, moving = (io.read(path, **reading) for path in (arguments.fixed, arguments.moving))
+    if "nifti" not in fixed.extras and moving.scaling != (1, 0):
+        moving = moving.values()  # there is no header that would keep the scaling
+    target = _target(fixed, moving)
+    io.check_writable(arguments.output, [target])
+    compared = _colours(fixed, arguments.fixed), _colours(moving, arguments.moving)
+    if compared[0].shape[-1] != compared[1].shape[-1]:
+        compared = compared[0].mean(-1, keepdims=True), compared[1].mean(-1, keepdims=True)
+    masks = tuple(
+        None if path is None else io.read(path, **reading).array[..., 0] != 0
+        for path in (arguments.fixed_mask, arguments.moving_mask)
+    )
+    initial: Any = arguments.initial
+    if initial not in ("search", "identity"):
+        initial = load_transform(Path(initial))
+    return _Inputs(fixed, moving, target, compared, masks, initial)
+
+
+def _warped(moving: io.Image, result: Registration, arguments: argparse.Namespace) -> NDArray[Any]:
+    """Return the moving image at the pixels of the fixed one; colours are weighted by alpha."""
+    alpha, pixels = io.alpha_of(moving, arguments.moving), moving.array
+    if alpha is not None and alpha.premultiplied:
+        alpha = None
+    if alpha is not None:
+        pixels = multiply(pixels, alpha)
+    padding, fill = boundary_and_fill(moving, arguments, copies=False)
+    warped: NDArray[Any] = result.warp(
+        pixels[np.newaxis], arguments.mode, padding, channel_axis=-1, fill_value=fill
+    )[0]
+    return warped if alpha is None else divide(warped, alpha, moving.array.dtype)
 
 
 def _target(fixed: io.Image, moving: io.Image) -> io.Image:
