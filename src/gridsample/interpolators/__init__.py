@@ -4,7 +4,7 @@
 
 Signatures, results and messages are SciPy's and NumPy's.  For NumPy arrays, results are computed in
 float64.  Torch tensors and JAX arrays are accepted, too; they keep their precision and have
-derivatives in values and points.  Splines and pchip are SciPy's own, for NumPy arrays.
+derivatives in values and points.
 """
 
 from __future__ import annotations

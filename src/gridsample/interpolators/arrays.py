@@ -46,6 +46,16 @@ def as_points(backend: Backend, points: Any, rank: int) -> Array:
     return array
 
 
+def as_common(backend: Backend, values: Array, xi: Any, rank: int) -> tuple[Backend, Array]:
+    """Return the backend of a table and points of which one may be NumPy's, and the points."""
+    parts = xi if isinstance(xi, tuple) else (xi,)
+    other = backend_of(**{f"xi[{k}]": part for k, part in enumerate(parts)})
+    found = as_points(other, xi, rank)
+    if backend.is_host or other is backend:
+        return other, found
+    return backend, backend.asarray(found, values)
+
+
 def broadcast_shape(backend: Backend, parts: Sequence[Array]) -> tuple[int, ...]:
     """Return the shape to which arrays are broadcast, or raise NumPy's error."""
     return np.broadcast_shapes(*[backend.shape(part) for part in parts])

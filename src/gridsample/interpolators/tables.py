@@ -16,19 +16,21 @@ from gridsample.definitions.coords import CONTINUE
 from gridsample.definitions.knots import Axes
 from gridsample.definitions.methods import LINEAR, NEAREST_UP, Method, spline_on_knots
 from gridsample.definitions.shapes import MAX_RANK
-from gridsample.interpolators.arrays import Array, HostArray, as_points, scipys
+from gridsample.interpolators.arrays import Array, HostArray, as_common, scipys
+from gridsample.interpolators.pchip import pchip
 from gridsample.interpolators.splines import SplineAxis, spline_coefficients
 from gridsample.ops.arrays import exact_type
 from gridsample.ops.sampling import sample_at_pixels
 
 # The methods that are not SciPy's own.  Ties of nearest go to the lower coordinate: it samples the
-# table in the order of decreasing coordinates, and rounds half up.
-METHODS: dict[str, Method] = {
+# table in the order of decreasing coordinates, and rounds half up.  None is `pchip`.
+METHODS: dict[str, Method | None] = {
     "linear": LINEAR,
     "nearest": NEAREST_UP,
     "slinear": LINEAR,
     "cubic": spline_on_knots(3),
     "quintic": spline_on_knots(5),
+    "pchip": None,
 }
 # The splines among them, which have derivatives of any order, and all that need more coordinates
 # than their degree.
@@ -50,7 +52,7 @@ class RegularGridInterpolator:
             a gradient.
         method: "linear"; "nearest", with ties to the lower coordinate; "cubic" and "quintic", which
             are splines of degree 3 and 5 with "not a knot" ends; "slinear", the spline of degree 1;
-            or "pchip", which is SciPy's own, for NumPy arrays.
+            or "pchip", which is monotone where values are, and takes real numbers.
         bounds_error: whether a point outside is an error.
         fill_value: the result outside if it is not; None to extrapolate.
         solver: the solver of SciPy's splines, which then interpolate; NumPy arrays only.
@@ -120,6 +122,7 @@ class RegularGridInterpolator:
         # those of each call.
         self._table = table
         check_fill(self._backend, table, fill_value)
+        check_real(self._backend, table, method)
         self._samplers = {method: TableSampler(self.grid, self._falling, method)}
         # The coefficients of a NumPy table, by the method.
         self._images = dict[str, HostArray]()
@@ -189,6 +192,7 @@ class RegularGridInterpolator:
             return self._scipys(self.method)(xi, name, nu=nu)
         if name in DEGREES:
             check_lengths([len(axis) for axis in self.grid], name, f"order {DEGREES[name]}")
+        check_real(self._backend, self._table, name)
         order = order_of(nu, name, len(self.grid))
         backend, points = as_common(self._backend, self._table, xi, len(self.grid))
         check_dimension(points, len(self.grid))
@@ -276,6 +280,7 @@ class TableSampler:
         method: the name of the method.
         kept: the numbers of the axes with several coordinates.
         reversed: those among the kept axes along which the table is reversed.
+        sampled: the method that samples the image; None for `pchip`.
         solves: whether coefficients are sampled, rather than values.
         splines: for coefficients, the splines along the axes.
         axes: the units of points, x first; None if no axis is kept.
@@ -289,7 +294,8 @@ class TableSampler:
         steps = [-1 if k in decreasing else 1 for k in self.kept]
         axes: list[Any] = [grid[k][::step] for k, step in zip(self.kept, steps, strict=True)]
         self.reversed = [n for n, k in enumerate(self.kept) if (k in decreasing) != (k in falling)]
-        self.solves = METHODS[method].by_interval
+        self.sampled = METHODS[method]
+        self.solves = self.sampled is not None and self.sampled.by_interval
         self.splines = list[SplineAxis]()
         if self.solves:
             self.splines = [
@@ -319,17 +325,19 @@ class TableSampler:
         """
         xp = backend.xp
         outside = self.is_outside(points)[:, None] if reaches_out and fill is not None else None
-        if outside is not None and self.solves and not backend.is_host:
-            # Far outside, splines are infinite, and what is replaced may have no NaN gradient.
+        if outside is not None and self.method in DEGREES and not backend.is_host:
+            # Far outside, cubics are infinite, and what is replaced may have no NaN gradient.
             sought = xp.where(outside, float(self.grid[0][0]), points)
         else:
             sought = points
         if self.axes is None:
             result = xp.broadcast_to(image, (points.shape[0], image.shape[-1])) + 0
+        elif self.sampled is None:
+            result = pchip(backend, self.grid, image[0], sought)
         else:
             continues = self.method in SPLINES or (reaches_out and fill is None)
             result = sample_at_pixels(
-                image, sought[:, self.kept[::-1]][None], mode=METHODS[self.method],
+                image, sought[:, self.kept[::-1]][None], mode=self.sampled,
                 padding_mode="border", extrapolate=CONTINUE if continues else True,
                 coords=self.axes, channel_axis=-1, order=order[::-1],
             )[0]  # fmt: skip
@@ -351,8 +359,9 @@ class TableSampler:
         table = table[tuple([slice(None) if k in self.kept else 0 for k in range(rank)])]
         table = reversed_along(backend, table, self.reversed)
         table = table.reshape((1, *table.shape[: len(self.kept)], channels))
-        if self.solves:
+        if self.method in DEGREES:
             table = backend.astype(table, exact_type(backend, table))
+        if self.solves:
             table = spline_coefficients(backend, self.splines, table[0])[None]
         return table
 
@@ -391,6 +400,16 @@ def check_lengths(lengths: Sequence[int], method: str, name: str) -> None:
                 f"There are {length} points in dimension {k}, but {name} requires at least "
                 f" {degree + 1} points per dimension."
             )
+
+
+def check_real(backend: Backend, table: Array, method: str) -> None:
+    """Raise an error if a table is complex, and a method is not for such numbers."""
+    if method == "pchip" and backend.type_name(table.dtype).startswith("complex"):
+        raise ValueError(
+            "`PchipInterpolator` only works with real values. If you are trying to use the real "
+            "components of the passed array, use `np.real` on the array before passing to "
+            "`RegularGridInterpolator`."
+        )
 
 
 def order_of(nu: Any, method: str, rank: int) -> tuple[int, ...]:
@@ -485,13 +504,3 @@ def check_bounds(backend: Backend, grid: Sequence[HostArray], points: Array) -> 
         column = points[:, k]
         if not (axis[0] <= column.min() and column.max() <= axis[-1]):
             raise ValueError(f"One of the requested xi is out of bounds in dimension {k}")
-
-
-def as_common(backend: Backend, values: Array, xi: Any, rank: int) -> tuple[Backend, Array]:
-    """Return the backend of a table and points of which one may be NumPy's, and the points."""
-    parts = xi if isinstance(xi, tuple) else (xi,)
-    other = backend_of(**{f"xi[{k}]": part for k, part in enumerate(parts)})
-    found = as_points(other, xi, rank)
-    if backend.is_host or other is backend:
-        return other, found
-    return backend, backend.asarray(found, values)
