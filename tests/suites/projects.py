@@ -36,8 +36,10 @@ PROJECTS = {
     "scipy-interpolate": Project(
         "scipy pytest hypothesis",
         "interpolators",
-        ("scipy.interpolate.tests.test_rgi",),
+        ("scipy.interpolate.tests.test_rgi", "scipy.interpolate.tests.test_fitpack2"),
         installed=True,
+        # Those with a tolerance for all s, large ones, smooth.
+        keyword="test_rgi or ((TestRectBivariate or from_Rect) and not large)",
     ),
     "scikit-image": Project(
         "scikit-image pytest pytest-pretty pooch; a checkout of the same version",

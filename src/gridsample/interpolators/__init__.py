@@ -10,6 +10,7 @@ derivatives in values and points.
 from __future__ import annotations
 
 from gridsample.interpolators.lines import interp
+from gridsample.interpolators.rectangles import RectBivariateSpline
 from gridsample.interpolators.tables import RegularGridInterpolator, interpn
 
-__all__ = ["RegularGridInterpolator", "interp", "interpn"]
+__all__ = ["RectBivariateSpline", "RegularGridInterpolator", "interp", "interpn"]

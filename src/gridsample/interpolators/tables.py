@@ -18,6 +18,7 @@ from gridsample.definitions.methods import LINEAR, NEAREST_UP, Method, spline_on
 from gridsample.definitions.shapes import MAX_RANK
 from gridsample.interpolators.arrays import Array, HostArray, as_common, scipys
 from gridsample.interpolators.pchip import pchip
+from gridsample.interpolators.rectangles import RectBivariateSpline
 from gridsample.interpolators.splines import SplineAxis, spline_coefficients
 from gridsample.ops.arrays import exact_type
 from gridsample.ops.sampling import sample_at_pixels
@@ -238,7 +239,8 @@ def interpn(
     Args:
         points, values, bounds_error, fill_value: as in `RegularGridInterpolator`.
         xi: the points, as in a call of an interpolator.
-        method: as in `RegularGridInterpolator`, or "splinef2d", which is SciPy's own.
+        method: as in `RegularGridInterpolator`, or "splinef2d", the cubic
+            `RectBivariateSpline` of two increasing axes, which does not extrapolate.
 
     Returns:
         The results, as those of a `RegularGridInterpolator`.
@@ -253,17 +255,50 @@ def interpn(
         array([ 5., 15.])
     """
     if method not in METHODS:
+        if method == "splinef2d" and not is_duck(values):
+            return spline_of_rectangle(points, values, xi, bounds_error, fill_value)
         of_scipy = scipys("interpn", f"method {method!r}")
         if not is_duck(values) and not backend_of(values=values).is_host:
             raise TypeError(
                 f"method {method!r} is SciPy's own, for NumPy arrays; accepted for tensors and JAX "
-                f"arrays: {', '.join(map(repr, METHODS))}"
+                f"arrays: {', '.join(map(repr, METHODS))}, 'splinef2d'"
             )
         return of_scipy(points, values, xi, method, bounds_error, fill_value)
     interpolator = RegularGridInterpolator(points, values, method, bounds_error, fill_value)
     if not isinstance(xi, tuple):
         check_dimension(xi, len(points), ",")
     return interpolator(xi)
+
+
+def spline_of_rectangle(
+    points: Sequence[Any], values: Any, xi: Any, bounds_error: bool, fill_value: Any
+) -> Any:
+    """Compute `interpn` with the method "splinef2d"."""
+    name = "The method splinef2d"
+    own = backend_of(values=values)
+    (table,) = own.asarrays(values=values)
+    rank = len(own.shape(table))
+    if rank > 2:
+        raise ValueError(f"{name} can only be used for 2-dimensional input data")
+    if not bounds_error and fill_value is None:
+        raise ValueError(f"{name} does not support extrapolation.")
+    if len(points) > rank:
+        raise ValueError(f"There are {len(points)} point arrays, but values has {rank} dimensions")
+    if len(points) != rank:
+        raise ValueError(f"{name} can only be used for scalar data with one point per coordinate")
+    grid = [np.asarray(as_array(p, f"points[{k}]"), dtype=float) for k, p in enumerate(points)]
+    check_grid(own, grid, table)
+    backend, found = as_common(own, table, xi, rank)
+    check_dimension(found, rank, ",")
+    rows = found.reshape(-1, rank)
+    if bounds_error:
+        check_bounds(backend, [np.sort(axis) for axis in grid], rows)
+    spline = RectBivariateSpline(grid[0], grid[1], table)
+    x, y = rows[:, 0], rows[:, 1]
+    (low_x, high_x), (low_y, high_y) = [(float(axis[0]), float(axis[-1])) for axis in grid]
+    inside = (x >= low_x) & (x <= high_x) & (y >= low_y) & (y <= high_y)
+    result = backend.xp.where(inside, spline.ev(x, y), fill_value)
+    return result.reshape(found.shape[:-1])
 
 
 # Tables -------------------------------------------------------------------------------------------
