@@ -236,5 +236,7 @@ def test_errors() -> None:
         softmax_splat(image, flow.astype(int), metric)
     with pytest.raises(TypeError, match="mode must be a str, got NoneType"):
         softmax_splat(image, flow, metric, None)
+    with pytest.raises(TypeError, match="mode must be a str, got ndarray"):
+        softmax_splat(image, flow, metric, image)
     with pytest.raises(ValueError, match="threads"):
         softmax_splat(image, flow, metric, threads=0)

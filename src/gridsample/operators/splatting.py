@@ -94,8 +94,7 @@ def softmax_splat(
         >>> softmax_splat(image, flow, mode="average")
         array([[[0. , 1.5, 3. , 4. ]]])
     """
-    if mode not in MODES:
-        raise unknown_name("mode", mode, MODES)
+    check_mode(mode)
     check_threads(threads)
     arrays = {"input": input, "flow": flow}
     if (metric is not None) != (mode not in MODES[:2]):
@@ -118,6 +117,12 @@ def softmax_splat(
     splat = {"soft": splat_exponentials, "maximum": splat_exponentials}.get(mode, splat_products)
     result = splat(backend, wide, size, request, mode)
     return backend.restore(backend.astype(result, known["input"].dtype), input)
+
+
+def check_mode(mode: Any) -> None:
+    """Raise an error unless a mode is one of MODES; it may be anything, such as an array."""
+    if not isinstance(mode, str) or mode not in MODES:
+        raise unknown_name("mode", mode, MODES)
 
 
 def check_shapes(shapes: dict[str, Shape]) -> Shape:
