@@ -165,6 +165,10 @@ CALLS: dict[str, Call] = {
                 "kernel_w": 1,
             },
             "deformable_attention": ATTENTION,
+            "point_features": {
+                "grids": [IMAGE, IMAGE, IMAGE],
+                "points": np.ones((2, 4, 3), np.float32),
+            },
             "roi_align": {"input": IMAGE, "boxes": BOXES, "output_size": 2},
             "rotated_roi_align": {
                 "input": IMAGE,

@@ -230,6 +230,10 @@ def test_operators_are_composed() -> None:
         ),
         (lambda *arrays: operators.roi_align(*arrays, 2, sampling_ratio=2), [picture, boxes]),
         (
+            lambda *arrays: operators.point_features(arrays[:2], arrays[2], [(0, 1), (2, 1)]),
+            [picture, picture[:1], rng.uniform(-1, 1, (2, 4, 3))],
+        ),
+        (
             lambda *arrays: operators.deform_conv2d(*arrays, mask=arrays[1][:, :4]),
             [picture, rng.uniform(-1, 1, (2, 8, 3, 4)), rng.standard_normal((2, 3, 2, 2))],
         ),

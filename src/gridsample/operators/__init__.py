@@ -4,6 +4,7 @@
     deformable_attention    the same with the arguments of multi-scale deformable attention
     deform_conv2d           convolutions whose kernels have moved points
     deform_sum2d            sums over the moved points of a kernel, without mixing channels
+    point_features          features of points from planes, or from grids of several resolutions
     roi_align               means over the bins of boxes, and of rotated boxes
     correlation_lookup      windows of the correlation of two feature maps, at several scales
     softmax_splat           forward warps, where the values of a pixel have weights of their own
@@ -20,6 +21,7 @@ program for NumPy arrays.  All accept NumPy arrays, torch tensors and JAX arrays
 from gridsample.operators.attention import deformable_attention
 from gridsample.operators.convolution import deform_conv2d, deform_sum2d
 from gridsample.operators.correlation import CorrelationBlock, correlation_lookup
+from gridsample.operators.planes import point_features
 from gridsample.operators.regions import roi_align, rotated_roi_align
 from gridsample.operators.splatting import softmax_splat
 from gridsample.operators.sums import weighted_sum, weighted_sum_vjp
@@ -32,6 +34,7 @@ __all__ = [
     "deform_conv2d",
     "deform_sum2d",
     "deformable_attention",
+    "point_features",
     "roi_align",
     "rotated_roi_align",
     "softmax_splat",
