@@ -38,7 +38,7 @@ IMPORTERS = {
         "torch_compat.py",
     ],
     "jax": ["backends/jax", "jax.py"],
-    "dask": ["dask/", "xarray.py"],
+    "dask": ["dask/", "xarray/"],
     "cupy": ["backends/cupy"],
     "scipy": [],
     "skimage": [],

@@ -24,7 +24,7 @@ from tests.suites import running
 from tests.suites.projects import PROJECTS, Project
 from tests.suites.running import Difference, Run
 
-IN_PLACE = ("torch", "ndimage", "interpolators", "skimage", "cv", "interpol", "jax")
+IN_PLACE = ("torch", "ndimage", "interpolators", "skimage", "cv", "interpol", "jax", "xarray")
 
 
 def parser() -> argparse.ArgumentParser:

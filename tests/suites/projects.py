@@ -74,6 +74,12 @@ PROJECTS = {
         ("tests/scipy_ndimage_test.py", "tests/image_test.py"),
         keyword="MapCoordinates or ContinuousGradients or Resize",
     ),
+    "xarray": Project(
+        "xarray scipy dask cftime pytest",
+        "xarray",
+        ("xarray.tests.test_interp",),
+        installed=True,
+    ),
     "torch-interpol": Project(
         "torch-interpol pytest; a checkout",
         "interpol",

@@ -1,4 +1,7 @@
-"""What is computed along the lines of an axis, in chunks: the prefilter, and halved copies."""
+"""What is computed along the lines of an axis, in chunks.
+
+These are the prefilter, halved copies, and interpolation at positions along the axis.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.chunked.halving import Halving, halvings_of, stored_type
+from gridsample.chunked.interpolation import Interpolation
 from gridsample.chunked.overlaps import copy_chunks, ends_of, overlapping
 from gridsample.chunked.regions import Array, Intervals, Sampling
 from gridsample.chunked.splines import Line, Part, filter_part, part_of_line
@@ -43,7 +47,7 @@ class Filter:
 
 
 # What is computed along an axis; ``dtype`` is that of the result.
-Operation = Filter | Halving
+Operation = Filter | Halving | Interpolation
 
 
 @dataclass(frozen=True)

@@ -237,6 +237,37 @@ class OrTheirs:
         return result
 
 
+def for_xarray(strict: bool) -> None:
+    """Our `interp` and `interp_like` for the methods of xarray's objects.
+
+    While ours run, the methods are the original ones, which they call.
+    """
+    import xarray
+
+    import gridsample.xarray as ours
+
+    running: list[str] = []
+
+    def method(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        function = counted(getattr(ours, name), name, watched=False)
+
+        @functools.wraps(original)
+        def call(*args: Any, **options: Any) -> Any:
+            if running:
+                return original(*args, **options)
+            running.append(name)
+            try:
+                return function(*args, **options)
+            finally:
+                running.pop()
+
+        return call
+
+    for owner in (xarray.DataArray, xarray.Dataset):
+        for name in ("interp", "interp_like"):
+            setattr(owner, name, method(getattr(owner, name), name))
+
+
 SUBSTITUTES: dict[str, Callable[[bool], None]] = {
     "torch": for_torch,
     "ndimage": for_ndimage,
@@ -245,6 +276,7 @@ SUBSTITUTES: dict[str, Callable[[bool], None]] = {
     "cv": for_cv,
     "interpol": for_interpol,
     "jax": for_jax,
+    "xarray": for_xarray,
 }
 
 

@@ -1,0 +1,184 @@
+"""Axes with coordinates, and the positions of points along them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.definitions.knots import is_monotonic
+from gridsample.xarray.coordinates import Positions, as_floats, index_of
+
+if TYPE_CHECKING:
+    import xarray
+
+# How longitudes are recognized: CF conventions, 4.2.
+EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
+LONGITUDES = ("lon", "longitude")
+
+
+class Rules(NamedTuple):
+    """How values are interpolated.
+
+    Attributes:
+        method: "linear" or "nearest".
+        fill_value: the value outside, as in `interp`.
+        bounds_error: whether a point outside is an error.
+    """
+
+    method: Literal["linear", "nearest"]
+    fill_value: Any
+    bounds_error: bool
+
+    def outside(self, rank: int) -> tuple[bool, Any, Any]:
+        """Return whether points of so many coordinates are extrapolated, and values outside."""
+        value = self.fill_value
+        if isinstance(value, str) and value == "extrapolate":
+            return True, np.nan, np.nan
+        if value is None:
+            return rank > 1, np.nan, np.nan
+        if np.ndim(value) == 0 and not isinstance(value, str):
+            return False, value, value
+        if rank == 1 and isinstance(value, tuple) and list(map(np.ndim, value)) == [0, 0]:
+            return False, *value
+        raise ValueError(
+            "fill_value must be a number, None or 'extrapolate', or along one coordinate a pair of "
+            f"numbers for below and above, got {value!r}"
+        )
+
+
+class Axis(NamedTuple):
+    """An axis that is interpolated.
+
+    Attributes:
+        name: the dimension.
+        knots: its coordinates as numbers, which increase or decrease throughout.
+        order: where these are along the dimension, if they had to be sorted.
+        points: the new coordinates as numbers; their dimensions are the result's.
+        period: the period of coordinates, which then increase, or None.
+    """
+
+    name: Hashable
+    knots: Positions
+    order: NDArray[np.intp] | slice | None
+    points: xarray.Variable
+    period: float | None
+
+    @property
+    def dims(self) -> tuple[Hashable, ...]:
+        """The dimensions that decide whether axes are independent."""
+        return self.points.dims or (self.name,)
+
+    def positions(
+        self, points: Positions, rules: Rules, continues: bool
+    ) -> tuple[Positions, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return positions in pixels, NaN outside, and which points are below and above the axis.
+
+        Args:
+            points: coordinates.
+            rules: how values are interpolated.
+            continues: whether points outside have a position, too.
+        """
+        knots = self.knots
+        if self.period is not None:
+            points = knots[0] + (points - knots[0]) % self.period
+            knots = np.append(knots, knots[0] + self.period)
+        below, above = points < min(knots[0], knots[-1]), points > max(knots[0], knots[-1])
+        outside = below | above
+        if rules.bounds_error and outside.any():
+            raise ValueError(
+                f"the new coordinates of {self.name!r} are not within those from {knots.min()} to "
+                f"{knots.max()} (times in seconds from the first), which bounds_error asks for"
+            )
+        index = index_of(knots, points)
+        if continues and len(knots) == 1:
+            index = np.where(outside, 0.0, index)
+        elif not continues:
+            index = np.where(outside, np.nan, index)
+        if rules.method == "nearest":  # ties to the lower coordinate
+            index = np.clip(index, 0, len(knots) - 1)
+            index = np.ceil(index - 0.5) if knots[-1] > knots[0] else np.floor(index + 0.5)
+        return index, below, above
+
+
+def axis_of(
+    dataset: xarray.Dataset,
+    name: Hashable,
+    target: xarray.Variable,
+    period: float | None,
+    is_sorted: bool,
+) -> Axis:
+    """Return an axis.
+
+    Args:
+        dataset: what is interpolated.
+        name: the dimension.
+        target: the new coordinates.
+        period: their period.
+        is_sorted: whether the coordinates of the dataset need not be sorted.
+    """
+    if name in dataset.variables:
+        source = dataset.variables[name].values
+    else:
+        source = np.arange(dataset.sizes[name])
+    start = source.flat[0] if source.size else 0
+    knots = as_floats(source, start)
+    order: NDArray[np.intp] | slice | None = None
+    if not is_sorted and not is_monotonic(knots):
+        order = np.argsort(knots, kind="stable")
+    elif period is not None and knots[0] > knots[-1]:
+        order = slice(None, None, -1)
+    knots = knots if order is None else knots[order]
+    if not is_monotonic(knots) or not len(knots):
+        raise ValueError(
+            f"the coordinate {name!r} must be finite and have no equal entries, or with "
+            "assume_sorted=True increase or decrease throughout"
+        )
+    if period is not None and knots[-1] - knots[0] >= period:
+        raise ValueError(
+            f"the coordinate {name!r} must cover less than its period {period}, got "
+            f"{knots[0]} to {knots[-1]}; leave out what it has twice"
+        )
+    data = target.data
+    if hasattr(data, "dask"):
+        points = data.map_blocks(as_floats, start, dtype=np.float64)
+    else:
+        points = as_floats(np.asarray(data), start)
+    import xarray
+
+    return Axis(name, knots, order, xarray.Variable(target.dims, points), period)
+
+
+def periods_of(
+    obj: Any, period: float | Mapping[Any, float] | None, named: Iterable[Hashable]
+) -> dict[Hashable, float]:
+    """Return the periods of coordinates that are interpolated, by name."""
+    if period is None:
+        return {}
+    if isinstance(period, Mapping):
+        periods = dict(period)
+        if unknown := [name for name in periods if name not in named]:
+            raise ValueError(f"period names {unknown}, but interpolated are {list(named)}")
+    else:
+        periods = {name: period for name in named if is_longitude(obj, name)}
+        if not periods:
+            raise ValueError(
+                f"none of the coordinates {list(named)} is a longitude; give the period by name, "
+                f"such as period={{'x': {period!r}}}"
+            )
+    for name, value in periods.items():
+        if not np.isreal(value) or not 0 < value < np.inf:
+            raise ValueError(f"the period of {name!r} must be greater than 0, got {value!r}")
+    return {name: float(value) for name, value in periods.items()}
+
+
+def is_longitude(obj: Any, name: Hashable) -> bool:
+    """Whether a coordinate is a longitude, by its name or attributes."""
+    attributes = obj.coords[name].attrs if name in obj.coords else {}
+    return (
+        str(name).lower() in LONGITUDES
+        or attributes.get("units") in EAST
+        or attributes.get("standard_name") == "longitude"
+    )
