@@ -13,9 +13,9 @@ from chunks import coordinates, divided, is_halved, options_of, picture
 
 import gridsample
 import gridsample.dask
-from gridsample.chunked.blocks import sample_maps
+from gridsample.chunked.blocks import sample_block
+from gridsample.chunked.pixels import Pixels
 from gridsample.chunked.regions import Region, sampling_of
-from gridsample.chunked.windows import ImageWindow
 from gridsample.definitions.boundaries import BOUNDARIES
 
 Array = np.ndarray[Any, Any]
@@ -135,10 +135,16 @@ def test_windows_have_no_halved_copies() -> None:
     spatial = (1 << 20, 1 << 20)  # a copy would have 2**38 pixels
     call = sampling_of((1, 1, *spatial), (2, 2), coords="pixel", antialias=True)
     region = Region((((5, 9),), ((5, 9),)))
-    window = ImageWindow(region, (1, 1, *spatial), np.float32)
-    window.write((slice(5, 9), slice(5, 9)), 3.0)
+
+    class Threes(Pixels):
+        def read(self, box: Any, out: Any) -> None:
+            assert box[2:] == (slice(5, 9), slice(5, 9))
+            out[...] = 3.0
+
+    image = Threes((1, 1, *spatial), np.dtype(np.float32))
     theta = np.array([[[40.0, 0, 7], [0, 40, 7]]], np.float32)
-    part = sample_maps(call, window, theta, (slice(0, 1), slice(0, 1)))
+    block = slice(0, 1), slice(0, 1)
+    part = sample_block(call, block, theta, image, image.dtype, region=region)
     assert part.shape == (1, 1, 1, 1) and np.isfinite(part).all()
 
 

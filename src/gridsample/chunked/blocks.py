@@ -11,13 +11,18 @@ from numpy.lib.stride_tricks import as_strided
 
 from gridsample.backends import backend_of
 from gridsample.chunked.means import means_of_region
+from gridsample.chunked.pixels import Pixels
 from gridsample.chunked.regions import (
     Array,
     Block,
+    Region,
     Sampling,
+    bounds_of_grid,
+    bounds_of_maps,
     least_and_greatest,
     lengths_of,
     level_of,
+    region_of,
     whole_shape,
 )
 from gridsample.chunked.windows import ImageWindow
@@ -25,7 +30,6 @@ from gridsample.definitions.footprints import MAX_SAMPLES_LIMIT, SLACK, deepest,
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.plan import OutputBlock
 from gridsample.definitions.request import Request
-from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import as_grid, back, planes
 from gridsample.ops.footprints import measured
 from gridsample.ops.means import average, check_call, unweighted_options, weight_of_all_taps
@@ -53,57 +57,56 @@ def with_neighbours(call: Sampling, block: Block) -> Block:
     )
 
 
-def sample_grid(
+def are_maps(call: Sampling, points: Array) -> bool:
+    """Whether an array has affine maps (N, D, D + 1), and no coordinates (N, *points, D)."""
+    return int(points.shape[-1]) == len(call.spatial) + 1
+
+
+def sample_block(
     call: Sampling,
-    window: ImageWindow,
-    grid: Array,
     block: Block,
+    points: Array,
+    image: Pixels,
+    dtype: np.dtype[Any],
     *,
-    dtype: Any = None,
-    weights: ImageWindow | None = None,
+    weights: Pixels | None = None,
+    region: Region | None = None,
 ) -> Any:
-    """Sample the points of a block, given their coordinates.
+    """Sample the points of a block, and read only the pixels that these need.
+
+    The caller chooses the level of an image that is sampled under maps, once for all blocks:
+    `with_level`.
 
     Args:
         call: the call.
-        window: the image, or the spline coefficients of it (`gridsample.chunked.splines`).
-        grid: the coordinates of the points `with_neighbours` of the block, (N, *points, D).
         block: the block.
-        dtype: the dtype of the image, if the window has coefficients.
+        points: affine maps (N, D, D + 1), or the coordinates of the points `with_neighbours` of the
+            block, (N, *points, D).
+        image: the image, its spline coefficients, or its copy at the level of the call.
+        dtype: the dtype of the image itself.
         weights: the weights of pixels, as the call has them.
+        region: the region of the image that is read, if it is known already.
 
     Returns:
         What `gridsample.grid_sample` returns for the block: an array, or a tuple.
 
     Raises:
-        ValueError: footprints are too long; see `check_footprints`.
+        ValueError: footprints at coordinates are too long; see `check_footprints`.
     """
-    check_footprints(call, grid, block)
-    expanded = with_neighbours(call, block)
-    results = compute_block(call, window, grid, expanded, None, dtype, weights)
-    inner = within(block, expanded)
+    maps = are_maps(call, points)
+    if not maps:
+        check_footprints(call, points, block)  # before much of the image is read
+    expanded = block if maps else with_neighbours(call, block)
+    if region is None:
+        bounds = bounds_of_maps(call, points, block) if maps else bounds_of_grid(call, points)
+        region = region_of(call, bounds, expanded)
+    window = image.window(region)
+    shares = None if weights is None else weights.window(region)
+    results = compute_block(call, window, points, expanded, dtype, shares)
     lead = (slice(None),) * (1 if call.options.channels_last() else 2)
+    inner = within(block, expanded)
     parts = [result[(*lead, *inner)] for result in results]
     return parts[0] if len(parts) == 1 else tuple(parts)
-
-
-def sample_maps(
-    call: Sampling,
-    window: ImageWindow,
-    theta: Array,
-    block: Block,
-    *,
-    dtype: Any = None,
-    weights: ImageWindow | None = None,
-) -> Any:
-    """Sample the points of a block under affine maps (N, D, D + 1); see `sample_grid`.
-
-    The caller chooses the level of the image, once for all blocks: `with_level`.  The window is
-    one of the image at this level.
-    """
-    size = lengths_of(block)
-    results = compute_block(call, window, theta, block, size, dtype, weights)
-    return results[0] if len(results) == 1 else tuple(results)
 
 
 def compute_block(
@@ -111,11 +114,11 @@ def compute_block(
     window: ImageWindow,
     array: Array,
     block: Block,
-    size: Shape | None,
-    dtype: Any,
+    dtype: np.dtype[Any],
     weights: ImageWindow | None,
 ) -> Sequence[Array]:
-    """Compute the results of a block's points, of a grid or, if there is a size, of maps."""
+    """Compute the results of a block's points, given maps or the coordinates of all of them."""
+    maps = are_maps(call, array)
     first = OutputBlock(tuple(part.start for part in block), call.out)
     request = Request(**call.keywords, block=first)
     pixel_weights = None if weights is None else weights.array
@@ -126,9 +129,9 @@ def compute_block(
     # The plan is that of the image, also where its coefficients, or a copy of it, are sampled.
     whole = whole_shape(call, window.array.shape)
     source = as_strided(window.array, whole, window.array.strides)
-    like = np.broadcast_to(np.zeros((), dtype or source.dtype), whole)
-    backend = backend_of(input=source, **{"theta" if size else "grid": array})
-    shape = None if size is None else (len(array), 1, *size)
+    like = np.broadcast_to(np.zeros((), dtype), whole)
+    backend = backend_of(input=source, **{"theta" if maps else "grid": array})
+    shape = (len(array), 1, *lengths_of(block)) if maps else None
     points = points_of(backend, array, request.coords, shape)
     checked = None if rule is None else check_call(points, like, pixel_weights, request, rule)
     if checked is None or checked.counts_all():

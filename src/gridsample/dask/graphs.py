@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -14,8 +14,8 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from gridsample.chunked.overlaps import copy_chunks, ends_of
+from gridsample.chunked.pixels import Pixels
 from gridsample.chunked.regions import Array, Block, Region
-from gridsample.chunked.windows import ImageWindow
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.shapes import Shape
 
@@ -51,59 +51,50 @@ class ChunkLayout:
         return tuple(sum(sizes) for sizes in self.chunks)
 
     def keys(self, name: str, region: Region, item: int, channel: int) -> list[Any]:
-        """Return the keys of the chunks that overlap a region, in the order of `read`."""
+        """Return the keys of the chunks that overlap a region, in the order of `loaded`."""
         last = self.channel_axis == -1
         return [
             (name, item, *index, channel) if last else (name, item, channel, *index)
             for index in region.chunks(self.chunks)
         ]
 
-    def loaded(self, region: Region, chunks: Sequence[Array]) -> LoadedChunks:
-        """Return the chunks that overlap a region, as a task has them."""
-        return LoadedChunks(self, dict(zip(region.chunks(self.chunks), chunks, strict=True)))
-
-    def window(self, region: Region, leading: tuple[int, int], dtype: Any) -> ImageWindow:
-        """Return a window with room for a region, for chunks with these N and C."""
-        items, channels = leading
-        last = self.channel_axis == -1
-        shape = (items, *self.shape, channels) if last else (items, channels, *self.shape)
-        return ImageWindow(region, shape, dtype, self.channel_axis)
-
-    def read(
+    def loaded(
         self, region: Region, chunks: Sequence[Array], leading: tuple[int, int], dtype: Any
-    ) -> ImageWindow:
-        """Return a window with a region.
+    ) -> LoadedChunks:
+        """Return an array of which a task has the chunks that overlap a region.
 
         Args:
             region: the region.
-            chunks: the chunks that overlap it.
+            chunks: the chunks.
             leading: N and C of the chunks.
-            dtype: the dtype of the window, of the kind of theirs or a wider one.
+            dtype: the dtype in which they are read, of the kind of theirs or a wider one.
         """
-        window = self.window(region, leading, dtype)
-        loaded = self.loaded(region, chunks)
-        for box in region.boxes():
-            index = window.at(box)
-            loaded.read(index, window.array[index])
-        return window
+        items, channels = leading
+        is_last = self.channel_axis == -1
+        shape = (items, *self.shape, channels) if is_last else (items, channels, *self.shape)
+        by_index = dict(zip(region.chunks(self.chunks), chunks, strict=True))
+        return LoadedChunks(shape, dtype, self, by_index)
 
 
-class LoadedChunks(NamedTuple):
-    """Chunks of an array.
+class LoadedChunks(Pixels):
+    """An array of which some chunks are in memory.
 
     Attributes:
-        layout: how the array is divided.
         chunks: the chunks, by their indices along the spatial axes.
+        ends: where the chunks along each of these axes end.
     """
 
-    layout: ChunkLayout
-    chunks: dict[Shape, Array]
+    def __init__(
+        self, shape: Shape, dtype: np.dtype[Any], layout: ChunkLayout, chunks: dict[Shape, Array]
+    ) -> None:
+        super().__init__(shape, dtype, layout.first_axis)
+        self.chunks, self.ends = chunks, [ends_of(sizes) for sizes in layout.chunks]
 
-    def read(self, box: tuple[slice, ...], out: Array) -> None:
+    def read(self, box: Block, out: Array) -> None:
         """Store the pixels of a box, of all axes, in an array."""
-        layout, first = self.layout, self.layout.first_axis
-        ends = [ends_of(sizes) for sizes in layout.chunks]
-        copy_chunks(self.chunks.__getitem__, box[first : first + len(ends)], ends, out, first)
+        first = self.first_axis
+        spatial = box[first : first + len(self.ends)]
+        copy_chunks(self.chunks.__getitem__, spatial, self.ends, out, first)
 
 
 def parts_of(sizes: Sequence[int]) -> list[slice]:

@@ -116,6 +116,7 @@ def resize_chunk(call: ResizingCall, task: ResizingTask, chunks: Sequence[Array]
     """Compute one chunk of a result; what a task runs."""
     spatial = call.layout.shape
     windows = windows_of(call.resizing, spatial, task.block)
-    window = call.layout.read(task.region, chunks, chunks[0].shape[:2], chunks[0].dtype)
-    pixels = window.array[window.at(tuple([axis.inputs for axis in windows]))]
+    leading = chunks[0].shape[0], chunks[0].shape[1]
+    image = call.layout.loaded(task.region, chunks, leading, chunks[0].dtype)
+    pixels = image[image.box([window.inputs for window in windows])]
     return resize_block(pixels, windows, call.resizing, spatial)

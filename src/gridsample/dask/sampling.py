@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -16,8 +15,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.blocks import sample_grid, sample_maps, with_neighbours
+from gridsample.chunked.blocks import sample_block, with_neighbours
 from gridsample.chunked.means import check_means
+from gridsample.chunked.pixels import Coefficients, Pixels
 from gridsample.chunked.regions import (
     Array,
     Block,
@@ -34,13 +34,7 @@ from gridsample.chunked.regions import (
     region_of,
     sum_type,
 )
-from gridsample.chunked.splines import (
-    Line,
-    coefficients_of,
-    region_around,
-    with_last_halo,
-)
-from gridsample.chunked.windows import ImageWindow
+from gridsample.chunked.splines import Line, region_around
 from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, item_of, parts_of
 from gridsample.definitions.shapes import Shape, check_shapes
 from gridsample.ndimage.arrays import store
@@ -178,27 +172,26 @@ def compute(
 ) -> Any:
     """Compute one chunk of a result; what a task runs."""
     call = call.of_channels(task.channels)
-    sampling, region = call.sampling, task.region
-    window = read(call, task, image)
-    extra: dict[str, Any] = {"dtype": call.dtype}
+    sampling, last = call.sampling, call.sampling.options.channels_last()
+    pixels, shares = read(call, task, image), None
     if call.weights is not None:
-        shape = weights[0].shape
-        leading = shape[0], shape[-1 if sampling.options.channels_last() else 1]
-        extra["weights"] = call.weights.read(region, weights, leading, weights[0].dtype)
+        leading = weights[0].shape[0], weights[0].shape[-1 if last else 1]
+        shares = call.weights.loaded(task.region, weights, leading, weights[0].dtype)
     if isinstance(call.points, np.ndarray):
-        maps = call.points[task.items]
-        return stored(call, sample_maps(sampling, window, maps, task.block, **extra))
-    expanded = with_neighbours(sampling, task.block)
-    points = (
-        evaluate_points(call, expanded)
-        if call.grid is None
-        else grid_points(call, expanded, grid)[task.items]
-    )
-    if task.bounds is not None:
-        check_bounds(sampling, expanded, points, task.bounds)
-    if call.placement is not None:
-        points = call.placement.points(points)
-    return stored(call, sample_grid(sampling, window, points, task.block, **extra))
+        points = call.points[task.items]
+    else:
+        expanded = with_neighbours(sampling, task.block)
+        points = (
+            evaluate_points(call, expanded)
+            if call.grid is None
+            else grid_points(call, expanded, grid)[task.items]
+        )
+        if task.bounds is not None:
+            check_bounds(sampling, expanded, points, task.bounds)
+        if call.placement is not None:
+            points = call.placement.points(points)
+    options: dict[str, Any] = {"weights": shares, "region": task.region}
+    return stored(call, sample_block(sampling, task.block, points, pixels, call.dtype, **options))
 
 
 def stored(call: SamplingCall, result: Any) -> Any:
@@ -208,25 +201,14 @@ def stored(call: SamplingCall, result: Any) -> Any:
     return store(result, np.empty(result.shape, call.output))
 
 
-def read(call: SamplingCall, task: SamplingTask, image: Sequence[Array]) -> ImageWindow:
-    """Return a window with the pixels of a task's region, or with their coefficients."""
-    if not call.lines or not image:
-        # A halved copy is of sums, and has the dtype in which it was computed.
-        is_copy = bool(image) and level_of(call.sampling)
-        dtype = image[0].dtype if is_copy else call.dtype
-        return call.layout.read(task.region, image, task.leading, dtype)
-    layout, dtype, first = call.layout, call.coefficient_dtype, call.layout.first_axis
-    padded_region = with_last_halo(task.region, call.lines, layout.shape, dtype, first)
-    window = layout.window(padded_region or task.region, task.leading, dtype)
-    pixels = layout.loaded(call.reads(task.region), image)
-    padded_boxes = itertools.repeat(None) if padded_region is None else padded_region.boxes()
-    for box, padded in zip(task.region.boxes(), padded_boxes, strict=False):
-        full_box = [slice(0, n) for n in window.array.shape]
-        full_box[first : first + len(box)] = box
-        out = window.array[window.at(box)]
-        workspace = None if padded is None else window.array[window.at(padded)]
-        coefficients_of(pixels.read, full_box, call.lines, window.array.shape, out, workspace)
-    return window
+def read(call: SamplingCall, task: SamplingTask, image: Sequence[Array]) -> Pixels:
+    """Return what a task samples: the chunks of the image that it has, or their coefficients."""
+    # A halved copy is of sums, and has the dtype in which it was computed.
+    dtype = image[0].dtype if image and level_of(call.sampling) else call.dtype
+    pixels = call.layout.loaded(call.reads(task.region), image, task.leading, dtype)
+    if not call.lines:
+        return pixels
+    return Coefficients(pixels, call.lines, call.coefficient_dtype, call.layout.first_axis)
 
 
 def grid_keys(layout: ChunkLayout, name: str, expanded: Block) -> list[Any]:
@@ -244,9 +226,8 @@ def grid_points(call: SamplingCall, expanded: Block, chunks: Sequence[Array]) ->
     region, leading = Region.of_box(expanded), (chunks[0].shape[0], chunks[0].shape[-1])
     if 0 in lengths_of(expanded):
         return np.empty((leading[0], *lengths_of(expanded), leading[1]), chunks[0].dtype)
-    window = call.grid.read(region, chunks, leading, chunks[0].dtype)
-    points: Array = window.array[window.at(expanded)]
-    return points
+    grid = call.grid.loaded(region, chunks, leading, chunks[0].dtype)
+    return grid[grid.box(expanded)]
 
 
 def evaluate_points(call: SamplingCall, expanded: Block) -> Array:
@@ -436,19 +417,12 @@ def dry_run(call: SamplingCall, image: Any, items: int, weights: Any = None) -> 
     if weights is not None:
         backend, last = backend_of(theta=np.empty(0)), sampling.options.channels_last()
         check_weights(backend, weights, image.shape, max(image.shape[0], items), last)
-        shares = empty_window(call, weights, weights.dtype)
-    window = empty_window(call, image, call.dtype)
+        shares = Pixels(weights.shape, weights.dtype, call.layout.first_axis)
     block = tuple([slice(0, min(n, 1)) for n in sampling.out])
-    if isinstance(call.points, np.ndarray):
-        sample_maps(sampling, window, call.points, block, dtype=call.dtype, weights=shares)
-        return
-    expanded = with_neighbours(sampling, block)
-    zeros = np.zeros((items, *lengths_of(expanded), len(sampling.spatial)), call.coordinates)
-    sample_grid(sampling, window, zeros, block, dtype=call.dtype, weights=shares)
-
-
-def empty_window(call: SamplingCall, array: Any, dtype: Any) -> ImageWindow:
-    """Return a window of an array without any of its pixels."""
-    channel_axis = -1 if call.sampling.options.channels_last() else 1
-    region = Region(((),) * len(call.sampling.spatial))
-    return ImageWindow(region, array.shape, dtype, channel_axis)
+    points = call.points
+    if not isinstance(points, np.ndarray):
+        size = lengths_of(with_neighbours(sampling, block))
+        points = np.zeros((items, *size, len(sampling.spatial)), call.coordinates)
+    region = Region(((),) * len(sampling.spatial))
+    pixels = Pixels(image.shape, call.dtype, call.layout.first_axis)
+    sample_block(sampling, block, points, pixels, call.dtype, weights=shares, region=region)

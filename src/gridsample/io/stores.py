@@ -116,11 +116,18 @@ class ChunkReader:
 
     Neighbouring regions need the same chunks.  Several threads may read at once; a chunk that two
     of them need is read once.
+
+    Attributes:
+        array: a Zarr array, or an array that is computed where it is read.
+        shape, dtype: those of the array.
+        chunks: the shape of what is read, or computed, at once.
     """
 
-    def __init__(self, array: Any, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self, array: Any, chunks: Sequence[int] | None = None, cache_bytes: int = CACHE_BYTES
+    ) -> None:
         self.array, self.lock = array, threading.Lock()
-        self.shape, self.chunks = array.shape, array.chunks
+        self.shape, self.chunks = array.shape, tuple(chunks or array.chunks)
         self.ends = [range(n, size + n, n) for size, n in zip(self.shape, self.chunks, strict=True)]
         self.dtype = np.dtype(array.dtype).newbyteorder("=")
         self.cache: OrderedDict[tuple[int, ...], Future[NDArray[Any]]] = OrderedDict()

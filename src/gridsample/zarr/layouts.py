@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from gridsample._version import __version__
@@ -249,17 +248,3 @@ class Job:
     def name(self) -> str:
         """The name of an image that has none of its own."""
         return Path(str(self.path)).stem
-
-
-def planes_of(array: NDArray[Any], spatial: Sequence[int]) -> NDArray[Any]:
-    """View an array with all axes as (1, C, *spatial)."""
-    order = [k for k in range(array.ndim) if k not in spatial] + list(spatial)
-    transposed = array.transpose(order)
-    return transposed.reshape(1, -1, *transposed.shape[array.ndim - len(spatial) :])
-
-
-def from_planes(planes: NDArray[Any], shape: Sequence[int], spatial: Sequence[int]) -> NDArray[Any]:
-    """View (1, C, *spatial) as an array with all axes."""
-    order = [k for k in range(len(shape)) if k not in spatial] + list(spatial)
-    transposed = planes.reshape([shape[k] for k in order])
-    return transposed.transpose(np.argsort(order))

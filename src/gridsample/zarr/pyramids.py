@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.chunked.regions import lengths_of
+from gridsample.chunked.regions import Block, lengths_of
 from gridsample.definitions.methods import find_method
 from gridsample.definitions.names import MissingName
 from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
-from gridsample.io.stores import ChunkReader, Region, Traffic
+from gridsample.io.stores import ChunkReader, Traffic
 from gridsample.ops.resizing import interpolate
-from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
+from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress
 from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
+from gridsample.zarr.planes import StoredPlanes, by_planes
 
 
 def pyramid(
@@ -99,17 +100,17 @@ def pyramid(
     with job.output(shapes, recipe) as out:
         out.fill(0, ChunkReader(base).__getitem__)
         for level in range(1, len(shapes)):
-            finer, factor = reader_of(out.arrays[level - 1], missing_pixels), factors[level - 1]
-            halve_region = partial(
-                halved_region,
-                finer=finer,
-                steps=[b // a for a, b in zip(factor, factors[level], strict=True)],
-                spatial=spatial,
+            finer = reader_of(out.arrays[level - 1], missing_pixels)
+            finer_factor, factor = factors[level - 1], factors[level]
+            shares = last_shares(base.shape, finer_factor)
+            halve_block = partial(
+                halved_block,
+                steps=[factor[k] // finer_factor[k] for k in spatial],
                 mode=mode,
                 missing=missing,
-                shares=last_shares(base.shape, factor),
+                shares=[shares[k] for k in spatial],
             )
-            out.fill(level, stored(halve_region, missing_pixels))
+            out.fill(level, stored(by_planes(halve_block, finer, spatial), missing_pixels))
         name_number(out.arrays, nodata)
         scales = [blocks_affine(factor) for factor in factors]
         write_metadata(out.group, image, image.affines[0], scales, job.name, mode)
@@ -164,50 +165,43 @@ def last_shares(shape: Sequence[int], factors: Sequence[int]) -> tuple[float, ..
     return tuple(((n - 1) % factor + 1) / factor for n, factor in zip(shape, factors, strict=True))
 
 
-def halved_region(
-    region: Region,
-    finer: ChunkReader,
+def halved_block(
+    block: Block,
+    finer: StoredPlanes,
     steps: Sequence[int],
-    spatial: Sequence[int],
     mode: str,
     missing: str,
     shares: Sequence[float],
 ) -> NDArray[Any]:
-    """Halve the part of a level that a region of the next one shows.
+    """Halve the part of a level that a block of the next one shows.
 
     Args:
-        region: the region of the next level.
+        block: the block of the next level.
         finer: the level.
-        steps: the pixels of the level in a pixel of the next one, 1 or 2, along each axis.
-        spatial: which axes are spatial.
+        steps: the pixels of the level in a pixel of the next one, 1 or 2, along each spatial axis.
         mode, missing: as in `pyramid`.
         shares: see `last_shares`.
     """
-    source_region = [
-        slice(part.start * n, part.stop * n) for part, n in zip(region, steps, strict=True)
+    sizes = finer.shape[2:]
+    spans = [slice(part.start * n, part.stop * n) for part, n in zip(block, steps, strict=True)]
+    inside = [slice(span.start, min(span.stop, n)) for span, n in zip(spans, sizes, strict=True)]
+    padding = [span.stop - part.stop for span, part in zip(spans, inside, strict=True)]
+    pixels = finer[finer.box(inside)]
+    planes = np.pad(pixels, [(0, 0), (0, 0), *((0, n) for n in padding)], mode="edge")
+    is_cut_off = [
+        span.stop > n or (span.stop == n and share < 1)
+        for span, n, share in zip(spans, sizes, shares, strict=True)
     ]
-    sizes = finer.shape
-    inside = tuple(
-        slice(part.start, min(part.stop, n)) for part, n in zip(source_region, sizes, strict=True)
-    )
-    padding = [(0, a.stop - b.stop) for a, b in zip(source_region, inside, strict=True)]
-    pixels = np.pad(finer[inside], padding, mode="edge")
-    planes = planes_of(pixels, spatial)
-    spatial_shape = planes.shape[2:]
     weights = None
-    if find_method(mode).name != "label" and any(
-        source_region[k].stop >= sizes[k] and (padding[k][1] or shares[k] < 1) for k in spatial
-    ):
-        weights = np.ones((1, 1, *spatial_shape))
-        for axis, k in enumerate(spatial, 2):
-            line = np.moveaxis(weights, axis, -1)
-            line[..., sizes[k] - source_region[k].start :] = 0
-            line[..., sizes[k] - 1 - source_region[k].start :][..., :1] *= shares[k]
-    shape = lengths_of(region)
+    if find_method(mode).name != "label" and any(is_cut_off):
+        weights = np.ones((1, 1, *planes.shape[2:]))
+        for k, (span, n, share) in enumerate(zip(spans, sizes, shares, strict=True)):
+            line = np.moveaxis(weights, 2 + k, -1)
+            line[..., n - span.start :] = 0
+            line[..., n - 1 - span.start :][..., :1] *= share
     # In double precision, sums do not depend on the order of axes, which depends on the region.
     precise = {"f": np.float64, "c": np.complex128}.get(planes.dtype.kind, planes.dtype)
     planes, dtype = planes.astype(precise, copy=False), planes.dtype
     options: dict[str, Any] = {"mode": mode, "align_corners": False, "missing": missing}
-    size = [shape[k] for k in spatial]
-    result = interpolate(planes, size, **options, weights=weights, threads=1)
-    return from_planes(result.astype(dtype, copy=False), shape, spatial)
+    result = interpolate(planes, lengths_of(block), **options, weights=weights, threads=1)
+    return result.astype(dtype, copy=False)

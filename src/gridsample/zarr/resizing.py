@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.chunked.regions import lengths_of
+from gridsample.chunked.regions import Block
 from gridsample.definitions.methods import Method, ResizingMode
 from gridsample.definitions.names import MissingName
 from gridsample.definitions.request import ResizeRequest
 from gridsample.io.omezarr import resampled_affine, write_metadata
-from gridsample.io.stores import Region, Traffic
+from gridsample.io.stores import Traffic
 from gridsample.ops.missing import check_rule
 from gridsample.ops.resized_parts import resize_block, windows_of
 from gridsample.ops.resizing import interpolate, plan_resizing
 from gridsample.warp import copies_pixels, fitted
-from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
+from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress
 from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
+from gridsample.zarr.planes import StoredPlanes, by_planes
 
 
 def resize(
@@ -97,24 +98,20 @@ def resize(
         missing=missing,
     )
 
-    def block(region: Region) -> NDArray[np.generic]:
-        windows = windows_of(resizing, inputs, [region[k] for k in spatial])
-        source_region = list(region)
-        for k, window in zip(spatial, windows, strict=True):
-            source_region[k] = window.inputs
-        pixels = planes_of(reader[tuple(source_region)], spatial)
-        if missing_pixels is not None and averages:
-            sums = resize_block(missing_pixels.stacked(pixels, 1), windows, resizing, inputs)
-            planes = missing_pixels.mean(sums, 1)
-        else:
-            planes = resize_block(pixels, windows, resizing, inputs)
-        return from_planes(planes, lengths_of(region), spatial)
+    def resized(block: Block, image: StoredPlanes) -> NDArray[Any]:
+        windows = windows_of(resizing, inputs, block)
+        pixels = image[image.box([window.inputs for window in windows])]
+        if missing_pixels is None or not averages:
+            return resize_block(pixels, windows, resizing, inputs)
+        sums = resize_block(missing_pixels.stacked(pixels, 1), windows, resizing, inputs)
+        return missing_pixels.mean(sums, 1)
 
     recipe: dict[str, Any] = {"command": "resize", "mode": mode, "antialias": antialias}
     recipe |= {"align_corners": align_corners, "missing": missing}
     recipe["nodata"] = None if missing_pixels is None else repr(missing_pixels.number)
     with job.output([job.shape(resizing.size)], recipe) as out:
-        out.fill(0, block if averages else stored(block, missing_pixels))
+        compute = by_planes(resized, reader, spatial)
+        out.fill(0, compute if averages else stored(compute, missing_pixels))
         name_number(out.arrays, nodata)
         voxels = fitted(inputs, resizing.size, bool(align_corners))
         affine = resampled_affine(job.image.affines[0], voxels, spatial)

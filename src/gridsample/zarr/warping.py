@@ -4,32 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.chunked.blocks import (
-    check_footprints,
-    sample_grid,
-    sample_maps,
-    with_level,
-    with_neighbours,
-)
+from gridsample.chunked.blocks import sample_block, with_level, with_neighbours
 from gridsample.chunked.means import check_means
-from gridsample.chunked.regions import (
-    Block,
-    Sampling,
-    bounds_of_grid,
-    bounds_of_maps,
-    lengths_of,
-    real_type,
-    region_of,
-    sampling_of,
-    sum_type,
-)
+from gridsample.chunked.regions import Block, Sampling, real_type, sampling_of, sum_type
 from gridsample.chunked.splines import fill_of, lines_of
-from gridsample.chunked.windows import ImageWindow
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
@@ -46,13 +30,14 @@ from gridsample.io.omezarr import (
     resampled_affine,
     write_metadata,
 )
-from gridsample.io.stores import ChunkReader, Region, Traffic
+from gridsample.io.stores import Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.warp import copies_pixels
 from gridsample.world import to_edges
-from gridsample.zarr.computed import Coefficients, at_level
-from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
+from gridsample.zarr.computed import at_level, filtered
+from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress
 from gridsample.zarr.missing import name_number, nodata_of, reader_of, stored
+from gridsample.zarr.planes import StoredPlanes, by_planes
 
 Array = NDArray[Any]
 
@@ -175,12 +160,10 @@ def warp(
     with job.output([job.shape(pixel_map.path.out)], recipe) as out:
         dtype = reader.dtype
         lines = lines_of(call, job.spatial, fill_of(call, dtype, 1, 0))
-        if lines:
-            wide = sum_type(dtype, wide=pixel_map.path.dtype == np.float64)
-            reader = ChunkReader(Coefficients(reader, lines, wide))
-        reader = at_level(reader, job.spatial, call)
-        warper = Warper(call, pixel_map.path, reader, job.spatial, dtype)
-        out.fill(0, stored(warper.compute, missing_pixels))
+        wide = sum_type(dtype, wide=pixel_map.path.dtype == np.float64)
+        reader = at_level(filtered(reader, lines, wide), job.spatial, call)
+        warp_block = partial(warped_block, call=call, path=pixel_map.path, dtype=dtype)
+        out.fill(0, stored(by_planes(warp_block, reader, job.spatial), missing_pixels))
         name_number(out.arrays, nodata)
         write_metadata(out.group, job.image, pixel_map.affine, name=job.name)
     return job.traffic
@@ -316,47 +299,20 @@ def call_of(
     return call
 
 
-class Warper(NamedTuple):
-    """Computes regions of a warped image.
+def warped_block(
+    block: Block, image: StoredPlanes, call: Sampling, path: Path, dtype: np.dtype[Any]
+) -> Array:
+    """Compute a block of a warped image.
 
-    Attributes:
+    Args:
+        block: the block.
+        image: the image, its coefficients, or its copy at the level of the call.
         call: the call of the whole image.
         path: from the output to the image.
-        reader: reads the image, or its coefficients.
-        spatial: which axes are spatial.
-        dtype: the dtype of the image.
+        dtype: the dtype of the image itself.
     """
-
-    call: Sampling
-    path: Path
-    reader: ChunkReader
-    spatial: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def compute(self, region: Region) -> Array:
-        """Compute a region of the output, with all axes."""
-        block: Block = tuple(region[k] for k in self.spatial)
-        shape = lengths_of(region)
-        if self.path.steps:
-            grid = self.path.positions(with_neighbours(self.call, block), threads=1)
-            check_footprints(self.call, grid, block)  # before much of the image is read
-            window = self.window(bounds_of_grid(self.call, grid), region)
-            planes = sample_grid(self.call, window, grid, block, dtype=self.dtype)
-        else:
-            theta = self.path.theta()
-            window = self.window(bounds_of_maps(self.call, theta, block), region)
-            planes = sample_maps(self.call, window, theta, block, dtype=self.dtype)
-        return from_planes(planes, shape, self.spatial)
-
-    def window(self, bounds: Any, region: Region) -> ImageWindow:
-        """Read the pixels that a region needs."""
-        needed = region_of(self.call, bounds)
-        others = [k for k in range(len(region)) if k not in self.spatial]
-        planes = int(np.prod([region[k].stop - region[k].start for k in others], dtype=int))
-        window = ImageWindow(needed, (1, planes, *self.call.spatial), self.reader.dtype)
-        for box in needed.boxes():
-            source_region = list(region)
-            for k, part in zip(self.spatial, box, strict=True):
-                source_region[k] = part
-            window.write(box, planes_of(self.reader[tuple(source_region)], self.spatial))
-        return window
+    points = path.theta()
+    if path.steps:
+        points = path.positions(with_neighbours(call, block), threads=1)
+    planes: Array = sample_block(call, block, points, image, dtype)
+    return planes
