@@ -28,7 +28,7 @@ import site_reference  # noqa: E402
 import site_text  # noqa: E402
 
 from gridsample._version import __version__ as VERSION  # noqa: E402
-from gridsample.definitions import links  # noqa: E402
+from gridsample.messages import links  # noqa: E402
 
 # Pages from the root of the repository, and their names in the site.
 FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import gridsample
-from gridsample.definitions.links import TOPICS
+from gridsample.messages.links import TOPICS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from gridsample import xarray as xarray
     from gridsample import zarr as zarr
     from gridsample.definitions.knots import Axes
-    from gridsample.definitions.links import help
     from gridsample.explanation.explanation import Explanation
     from gridsample.explanation.tapwise import explain
     from gridsample.fields import affine_grid, identity_grid
     from gridsample.fields.checking import GridCheck, check_grid
+    from gridsample.messages.links import help
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
     from gridsample.ops.derivatives import grid_gradient, grid_hessian
     from gridsample.ops.filtering import spline_filter
@@ -108,7 +108,7 @@ _MODULES = {
     "grid_sample": "ops.sampling",
     "grid_sample_vjp": "ops.sampling",
     "GridCheck": "fields.checking",
-    "help": "definitions.links",
+    "help": "messages.links",
     "identity_grid": "fields",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",
@@ -197,7 +197,7 @@ def warmup(*arguments: Any, **options: Any) -> Warmed:
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES and name not in _SUBMODULES:
-        from gridsample.definitions.links import unknown_attribute
+        from gridsample.messages.links import unknown_attribute
 
         raise unknown_attribute(name, __all__)
     try:

@@ -38,10 +38,10 @@ except ModuleNotFoundError as error:
     ) from error
 
 from gridsample.backends import backend_of
-from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import lanczos
 from gridsample.definitions.request import ResizeRequest
 from gridsample.definitions.shapes import MAX_RANK
+from gridsample.messages.links import unknown_name
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
 from gridsample.ndimage.axes import resized_positions, sample_separably

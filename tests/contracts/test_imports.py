@@ -314,14 +314,16 @@ def test_frameworks_are_imported_only_by_their_backends() -> None:
     assert not {path: names for path, names in found.items() if names}
 
 
-@pytest.mark.parametrize("package", ["definitions", "kernels.reference"])
+@pytest.mark.parametrize("package", ["messages", "definitions", "kernels.reference"])
 def test_foundations_need_only_themselves_and_numpy(package: str) -> None:
     known = {*sys.stdlib_module_names, "numpy"}
+    own = [package, "messages"] if package == "definitions" else [package]
     others = {
         (id_of(path), name)
         for path in MODULES
         if id_of(path).startswith(package.replace(".", "/") + "/")
         for name, _ in imports_of(path)
-        if name.partition(".")[0] not in known and not name.startswith(f"gridsample.{package}.")
+        if name.partition(".")[0] not in known
+        and not name.startswith(tuple(f"gridsample.{each}." for each in own))
     }
     assert not others

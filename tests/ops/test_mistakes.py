@@ -11,7 +11,7 @@ import pytest
 
 import gridsample
 from gridsample import cv, fields, skimage
-from gridsample.definitions.links import DROP_INS, FUNCTIONS, KEYWORDS
+from gridsample.messages.links import DROP_INS, FUNCTIONS, KEYWORDS
 
 IMAGE, GRID = np.zeros((2, 3, 12, 16), np.float32), np.zeros((2, 5, 4, 2), np.float32)
 MASK = np.ones((12, 16), np.float32)

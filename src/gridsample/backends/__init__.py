@@ -19,9 +19,9 @@ import numpy as np
 from gridsample.backends.base import Backend
 from gridsample.backends.numpy import BACKEND as NUMPY
 from gridsample.definitions.caches import cached_call
-from gridsample.definitions.links import unknown_keyword
 from gridsample.definitions.request import Request, shared
 from gridsample.kernels import forks
+from gridsample.messages.links import unknown_keyword
 
 __all__ = [
     "Backend",

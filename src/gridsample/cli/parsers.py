@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from gridsample import io
 from gridsample.definitions.boundaries import BOUNDARIES, FOREIGN_BOUNDARIES, MISSING
-from gridsample.definitions.links import TOPICS
 from gridsample.definitions.methods import accepted_names
+from gridsample.messages.links import TOPICS
 
 T = TypeVar("T", int, float)
 Names = Callable[[str], str | tuple[str, ...]]

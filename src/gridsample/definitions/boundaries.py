@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.caches import cached_property
-from gridsample.definitions.links import unknown_name
+from gridsample.messages.links import unknown_name
 
 # A line of pixels, and the indices of taps around it, which show how a boundary folds.
 _SIZE = 16

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.knots import Axes, axes_for
-from gridsample.definitions.links import about, unknown_name
 from gridsample.definitions.shapes import Shape
+from gridsample.messages.links import about, unknown_name
 
 # The units of coordinates: -1 to 1 across the image; pixels; or pixels from the output's position.
 COORDS = ("normalized", "pixel", "displacement")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.links import about
+from gridsample.messages.links import about
 
 # NumPy has no bfloat16.  Its bits are stored in this dtype, or in that of a package that adds it.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])

@@ -21,9 +21,9 @@ import numpy as np
 
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.checks import as_reals
-from gridsample.definitions.links import unknown_name
 from gridsample.definitions.names import CoordsName
 from gridsample.definitions.shapes import MAX_RANK, axis_name, axis_names
+from gridsample.messages.links import unknown_name
 
 Array = np.ndarray[Any, Any]
 

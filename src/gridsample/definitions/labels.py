@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.links import about
 from gridsample.definitions.methods import METHODS, Method
 from gridsample.definitions.zooming import Zoom
+from gridsample.messages.links import about
 
 
 def check_labels(

@@ -21,7 +21,6 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.caches import cached_property
-from gridsample.definitions.links import unknown_name
 from gridsample.definitions.names import BoundaryName, MethodName, ResizingName
 from gridsample.definitions.shapes import axis_names
 from gridsample.definitions.weights import (
@@ -37,6 +36,7 @@ from gridsample.definitions.weights import (
     lanczos_table,
     pieces,
 )
+from gridsample.messages.links import unknown_name
 
 
 @dataclass(frozen=True)

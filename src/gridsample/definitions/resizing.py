@@ -10,7 +10,6 @@ import numpy as np
 
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_flag, check_threads
-from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import METHODS, Method, ResizingMode, find_method, per_axis
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.request import ResizeRequest
@@ -23,6 +22,7 @@ from gridsample.definitions.shapes import (
     image_hint,
     is_image,
 )
+from gridsample.messages.links import unknown_name
 
 # When integers are rounded: once, at the end; or after each axis, like Pillow or like PyTorch.
 ROUNDINGS = ("exact", "pillow", "torch")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.checks import check_extent
-from gridsample.definitions.links import about
+from gridsample.messages.links import about
 
 Shape = tuple[int, ...]
 # The most spatial axes of an image, and the names of the first ones; others have numbers.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridsample.definitions.links import explanation, link, text_of
 from gridsample.doctor.edits import Edit
+from gridsample.messages.links import explanation, link, text_of
 
 
 @dataclass(frozen=True)

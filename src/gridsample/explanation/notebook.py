@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from gridsample.definitions import html
 from gridsample.explanation.parts import NEGATIVE, POINT, POSITIVE, window
 from gridsample.explanation.records import Sample, Tap
 from gridsample.explanation.table import decimals, show
+from gridsample.messages import html
 
 SIDE = 44  # the side of a pixel, in the drawing's units
 MAX_ROWS = 32  # the maximum number of rows of the table

@@ -14,8 +14,8 @@ from typing import Any
 from gridsample.backends import Backend, backend_of
 from gridsample.definitions.coords import COORDS
 from gridsample.definitions.dtypes import GRID_TYPES, WIDE_TYPES
-from gridsample.definitions.links import about, unknown_name
 from gridsample.definitions.shapes import MAX_RANK, Shape, as_whole
+from gridsample.messages.links import about, unknown_name
 
 Array = Any
 Cells = list[list[Array]]

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gridsample.backends import Backend
-from gridsample.definitions import html
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.coords import find_coords
-from gridsample.definitions.links import explanation
 from gridsample.definitions.names import CoordsName
 from gridsample.definitions.shapes import Shape, axis_name
 from gridsample.fields.arrays import (
@@ -22,6 +20,8 @@ from gridsample.fields.arrays import (
     determinant,
 )
 from gridsample.fields.conversions import pixels_of
+from gridsample.messages import html
+from gridsample.messages.links import explanation
 from gridsample.ops.arrays import difference
 
 # The relative step between floating-point numbers just below 1.

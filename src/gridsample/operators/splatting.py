@@ -15,12 +15,12 @@ from gridsample.backends import Backend, overridable
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
 from gridsample.definitions.checks import check_threads
-from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import Padding, per_axis
 from gridsample.definitions.names import SplatName
 from gridsample.definitions.operators import Operator, SplatOptions, check_types, declare
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
+from gridsample.messages.links import unknown_name
 from gridsample.operators.sums import arrays_of
 from gridsample.ops.arrays import Array, as_type_of, sum_type
 from gridsample.ops.sampling import sample

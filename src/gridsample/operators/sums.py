@@ -12,12 +12,12 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import check_boundaries
 from gridsample.definitions.checks import check_flag, check_threads
-from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import Mode, Padding, find_method, per_axis
 from gridsample.definitions.names import SumCoordsName
 from gridsample.definitions.operators import UNITS, Operator, SumOptions, check_types, declare
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape, as_whole
+from gridsample.messages.links import unknown_name
 from gridsample.ops.arrays import Array, as_type_of, check_upstream, sum_type
 from gridsample.ops.sampling import sample, sample_vjp
 

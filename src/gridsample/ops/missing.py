@@ -22,10 +22,10 @@ from gridsample.backends.rounding import as_integers
 from gridsample.definitions.boundaries import BOUNDARIES, MISSING, has_missing
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import CONTINUE, require_boundary
-from gridsample.definitions.links import about, unknown_name
 from gridsample.definitions.methods import Method
 from gridsample.definitions.request import Request, ResizeRequest
 from gridsample.definitions.shapes import Shape
+from gridsample.messages.links import about, unknown_name
 from gridsample.ops.arrays import Array, is_differentiable, sum_type
 
 # What happens to a pixel that is NaN.

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend, is_traced
-from gridsample.definitions.links import about
 from gridsample.definitions.methods import listed
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape, channels_last, is_image
+from gridsample.messages.links import about
 
 # The image is from -1 to 1.  A grid whose points are further from it is in other units.
 FAR = 11.0

@@ -14,9 +14,9 @@ import pytest
 import gridsample
 from gridsample import fields
 from gridsample.cli import main
-from gridsample.definitions import links
-from gridsample.definitions.links import TOPICS, about, link, text_of
 from gridsample.doctor import RULES
+from gridsample.messages import links
+from gridsample.messages.links import TOPICS, about, link, text_of
 
 ROOT = Path(__file__).parents[2]
 IMAGE, GRID = np.zeros((1, 1, 4, 5)), np.zeros((1, 4, 5, 2))
