@@ -288,7 +288,7 @@ def sample(
     """Sample with gridsample's function or, if it does not apply, with torch's."""
     if align_corners is not None and patch_options == POINTS and not autocast_is_enabled():
         call = None
-        with contextlib.suppress(*REFUSALS):  # which are raised again below
+        with contextlib.suppress(*REFUSALS):  # they are raised again below
             request = request_of(Request, mode, padding_mode, align_corners)
             call = prepared_call(BACKEND, request, BACKEND.layouts(input, grid))
         if call is not None:
@@ -357,7 +357,7 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     if not strict:
         call = None
         size, scale_factor, *others = options
-        with contextlib.suppress(*REFUSALS):  # which are raised again below
+        with contextlib.suppress(*REFUSALS):  # they are raised again below
             request = request_of(ResizeRequest, *others)
             call = resize.prepared_resizing(BACKEND, request, input, size, scale_factor)
         if call is not None:

@@ -25,7 +25,7 @@ from gridsample.definitions.shapes import Shape
 # An array of the backend's library, and a dtype as the library represents it.
 Array = Any
 Type = Any
-# Which gradients are needed, and the gradients, None in place of one that is not.
+# Whether each gradient is needed, and the gradients, None in place of one that is not.
 Needed = tuple[bool, ...]
 Gradients = tuple[Array | None, ...]
 

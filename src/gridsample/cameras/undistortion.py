@@ -196,7 +196,7 @@ def undistort_polynomial(
         if step == last_step:
             break
         if may_stop and bool(xp.all(is_close)):
-            last_step = step + 1  # which is quadratically closer
+            last_step = step + 1  # this one is quadratically closer
         determinant = xp.where(determinant != 0, determinant, 1)
         u, v = u - (d * p - b * q) / determinant, v - (a * q - c * p) / determinant
         square = u * u + v * v

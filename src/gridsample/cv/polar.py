@@ -98,7 +98,7 @@ def polar_size(dsize: Any, radius: float) -> tuple[int, int]:
     try:
         width, height = (operator.index(n) for n in dsize)
     except (TypeError, ValueError):
-        return as_size(dsize)  # which raises the error
+        return as_size(dsize)  # raises the error
     if height <= 0:
         height = round((radius if width <= 0 else width) * math.pi)
         width = round(radius) if width <= 0 else width

@@ -265,7 +265,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
     if spline.pad:
         values = {"constant_values": cval} if spline.mode.pad == "constant" else {}
         sizes = tuple([padded_sizes(sizes, spline.pad) for sizes in array.chunks])
-        pixels = array.astype(working_type(dtype, spline))  # which can represent the added ones
+        pixels = array.astype(working_type(dtype, spline))  # it can represent the added ones
         array = da.pad(pixels, spline.pad, mode=spline.mode.pad, **values).rechunk(sizes)
     options = {**spline.options, **spline.outside}
     if spline.mode.fills and order == 1:

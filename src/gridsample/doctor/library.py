@@ -74,7 +74,7 @@ def arange(call: Call) -> Value:
     if not (start.constant and stop.constant):
         return None
     count = v.add(stop, start, operator.sub)
-    if call.name == "torch.range":  # which includes its end
+    if call.name == "torch.range":  # it includes its end
         count = v.add(count, v.constant(1))
     return v.add(indices(count, text), start)
 

@@ -194,7 +194,7 @@ def _image(
         extras |= _nodata(page) | _gdal_metadata(page)
     extras |= _metadata(page, file)
     if photometric == "SEPARATED":
-        extras.pop("icc_profile", None)  # which is of CMYK
+        extras.pop("icc_profile", None)  # it is of CMYK
     storage = _storage(page, file)
     if storage != Storage():
         extras["storage"] = storage

@@ -186,7 +186,7 @@ DROP_INS = {
 
 def closest(name: str, accepted: Sequence[str]) -> str:
     """Return the accepted name that is most like another one, or ""."""
-    import difflib  # which only errors need
+    import difflib  # only errors need it
 
     close = difflib.get_close_matches(name.lower(), accepted, n=1)
     return close[0] if close else ""

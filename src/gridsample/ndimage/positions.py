@@ -98,7 +98,7 @@ def map_coordinates(
             places = spline.padded(doubles(places))
         points = places[::-1, np.newaxis]
         grid = points.transpose(*range(1, points.ndim), 0)  # faster than `np.moveaxis`
-        wide = grid.dtype != np.float64  # which makes results float64 anyway
+        wide = grid.dtype != np.float64  # results are float64 anyway
         return sample_at_pixels(source, grid, wide=wide, **spline.options, **spline.outside)
 
     def lines(first: int, last: int) -> Any:

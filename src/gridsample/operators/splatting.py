@@ -343,7 +343,7 @@ def composed_vjp(
         weight = corner.weight * share / xp.where(sums > 0, sums, 1)
         by_values = by_values + weight[..., None] * pixels[..., :-2]
         by_metric = by_metric + weight * product
-        share = share / xp.where(sums < tiny, tiny, sums)  # which does not overflow
+        share = share / xp.where(sums < tiny, tiny, sums)  # a share does not overflow
         for axis, slope in enumerate(corner.slopes):
             by_positions[axis] = by_positions[axis] + slope * share * product
     gradients = [

@@ -133,7 +133,7 @@ def derivatives(backend: Backend, input: Any, grid: Any, request: Request, degre
     points = points_of(backend, array, request.coords)
     resolved = points.resolve_options(image, request)
     last, rank = resolved.channel_axis == -1, len(resolved.mode)
-    if has_labels(resolved.mode):  # which jump, so that the derivatives are those of nearest: 0
+    if has_labels(resolved.mode):  # labels jump: derivatives are those of nearest, 0
         resolved = resolved.changed(mode=without_labels(resolved.mode, "nearest"))
     source = coefficients_at(points, planes(backend, image, last), resolved)
     single = [(a,) for a in range(rank)]

@@ -125,7 +125,7 @@ def has_no_nan(backend: Backend, image: Array) -> bool:
     if not backend.inspects(image):
         return False
     xp, name = backend.xp, backend.type_name(image.dtype)
-    if name == "bfloat16":  # which NumPy does not know
+    if name == "bfloat16":  # NumPy does not know it
         image = backend.astype(image, backend.type("float32"))
     complex_ = name.startswith("complex")
     # The smallest number of a list with a NaN is NaN, and is found without another array.

@@ -112,7 +112,7 @@ def gradients_at(
     backend = points.backend
     source = coefficients_at(points, image, options) if needed[1] else image
     dtype = coefficient_type(backend, image, points.array) if options.prefilter else image.dtype
-    if has_labels(options.mode):  # which jump, so that the gradient is that of nearest: 0
+    if has_labels(options.mode):  # labels jump: the gradient is that of nearest, 0
         options = options.changed(mode=without_labels(options.mode, "nearest"))
     first, second = points.backward(upstream, source, options, needed, dtype)
     if first is not None and options.prefilter:

@@ -295,7 +295,7 @@ def write_task(libc: dict[str, int]) -> Function:
 # XLA's programs contain addresses of launches.  Another process, which may load them from a cache,
 # must not find the handler under the same name.
 NAME = f"gridsample_cpu_{os.getpid()}_{secrets.token_hex(8)}"
-_code: list[Program] = []  # which XLA calls for as long as the process lives
+_code: list[Program] = []  # XLA calls it for as long as the process lives
 
 
 @functools.cache

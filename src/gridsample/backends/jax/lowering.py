@@ -86,7 +86,7 @@ def device_dependence() -> Any:
     if not sharding.has_several_devices():
         return None
     identity = custom_partitioning(lambda numbers: numbers)
-    identity.def_partition(partition=lambda *_: None, sharding_rule="i -> i")  # which never runs
+    identity.def_partition(partition=lambda *_: None, sharding_rule="i -> i")  # it never runs
     return jax.make_jaxpr(identity)(jax.ShapeDtypeStruct((1,), np.float32))
 
 

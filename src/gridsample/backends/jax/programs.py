@@ -95,7 +95,7 @@ def axes_of(call: TracedCall) -> tuple[Names, Names, Names, Names]:
     grid_axes = ("n" if plan.grid_items == plan.items else "g", *points, "d")
     replicated = [*spatial, "d", *({"i", "g"} & {image_axes[0], grid_axes[0]})]
     if plan.coords == "displacement" or plan.footprint is not None:
-        replicated += points  # which depend on the points' own indices, or on their neighbours
+        replicated += points  # they depend on the points' own indices, or on neighbours
     if len(call.fill) > 1:
         replicated.append("c")
     return image_axes, grid_axes, ("n", "c", *points), tuple(replicated)
@@ -199,7 +199,7 @@ def scatter(values: Array, grid: Array, call: TracedCall) -> Array:
     def add(values: Array, grid: Array) -> list[Array]:
         items = 1 if call.plan.image_items == 1 else values.shape[0]
         shape = items, values.shape[1], *call.plan.spatial
-        image = ArrayType(shape, np.dtype(real_type(call)))  # which is not read
+        image = ArrayType(shape, np.dtype(real_type(call)))  # it is not read
         part = with_sizes(call, shape, grid.shape)
         return gradients(part, image, (True, False), values, grid)
 
