@@ -10,6 +10,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
+import xarray
 
 MODULES = ("dask", "zarr", "xarray", "jax", "cv", "ndimage", "skimage")
 # A keyword that no function has, those of other functions, and those of functions that are not
@@ -63,6 +64,8 @@ def arguments_of(function: Any, folder: Path) -> dict[str, Any]:
         "result": da.ones((4, 5), chunks=3),
         "size": (4, 5),
         "dsize": (5, 4),
+        "obj": xarray.DataArray(pixels, dims=("y", "x")),
+        "other": xarray.DataArray([0.0, 0.5], dims="x"),
     }
     parameters = inspect.signature(function).parameters.values()
     needed = [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]

@@ -19,7 +19,7 @@ EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degr
 LONGITUDES = ("lon", "longitude")
 
 
-class Rules(NamedTuple):
+class InterpolationRules(NamedTuple):
     """How values are interpolated.
 
     Attributes:
@@ -49,7 +49,7 @@ class Rules(NamedTuple):
         )
 
 
-class Axis(NamedTuple):
+class CoordinateAxis(NamedTuple):
     """An axis that is interpolated.
 
     Attributes:
@@ -72,7 +72,7 @@ class Axis(NamedTuple):
         return self.points.dims or (self.name,)
 
     def positions(
-        self, points: Positions, rules: Rules, continues: bool
+        self, points: Positions, rules: InterpolationRules, continues: bool
     ) -> tuple[Positions, NDArray[np.bool_], NDArray[np.bool_]]:
         """Return positions in pixels, NaN outside, and which points are below and above the axis.
 
@@ -109,7 +109,7 @@ def axis_of(
     target: xarray.Variable,
     period: float | None,
     is_sorted: bool,
-) -> Axis:
+) -> CoordinateAxis:
     """Return an axis.
 
     Args:
@@ -148,7 +148,7 @@ def axis_of(
         points = as_floats(np.asarray(data), start)
     import xarray
 
-    return Axis(name, knots, order, xarray.Variable(target.dims, points), period)
+    return CoordinateAxis(name, knots, order, xarray.Variable(target.dims, points), period)
 
 
 def periods_of(

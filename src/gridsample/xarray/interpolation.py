@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from gridsample.xarray.axes import Rules, axis_of, periods_of
+from gridsample.xarray.axes import InterpolationRules, axis_of, periods_of
 from gridsample.xarray.variables import interpolated
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def interp(
         if is_dataset:
             coords_kwargs["method_non_numeric"] = method_non_numeric
         return cast("T", source.interp(coords, method, assume_sorted, options, **coords_kwargs))
-    rules = Rules(
+    rules = InterpolationRules(
         METHODS[method], options.get("fill_value", np.nan), bool(options.get("bounds_error"))
     )
     dataset: xarray.Dataset = source if is_dataset else source.to_dataset(name=ARRAY)

@@ -12,7 +12,7 @@ import numpy as np
 from gridsample.chunked.interpolation import Interpolation
 from gridsample.definitions.coords import CONTINUE
 from gridsample.ops.sampling import grid_sample
-from gridsample.xarray.axes import Axis, Rules
+from gridsample.xarray.axes import CoordinateAxis, InterpolationRules
 from gridsample.xarray.coordinates import Positions
 from gridsample.xarray.values import axis_array, sampled_values
 
@@ -24,7 +24,7 @@ NO_TIME = np.iinfo(np.int64).min
 
 
 def interpolated(
-    variable: xarray.Variable, axes: Mapping[Hashable, Axis], rules: Rules
+    variable: xarray.Variable, axes: Mapping[Hashable, CoordinateAxis], rules: InterpolationRules
 ) -> xarray.Variable:
     """Interpolate a variable along those of its dimensions that are axes."""
     dtype = variable.dtype
@@ -52,9 +52,9 @@ def interpolated(
     return variable
 
 
-def independent(axes: Sequence[Axis]) -> list[list[Axis]]:
+def independent(axes: Sequence[CoordinateAxis]) -> list[list[CoordinateAxis]]:
     """Divide axes into groups whose points have no dimension in common."""
-    groups, group = list[list[Axis]](), list[Axis]()
+    groups, group = list[list[CoordinateAxis]](), list[CoordinateAxis]()
     for k, axis in enumerate(axes):
         group.append(axis)
         later = {dim for other in axes[k + 1 :] for dim in other.dims}
@@ -64,7 +64,7 @@ def independent(axes: Sequence[Axis]) -> list[list[Axis]]:
     return groups
 
 
-def dims_after(dims: Sequence[Hashable], group: Sequence[Axis]) -> list[Hashable]:
+def dims_after(dims: Sequence[Hashable], group: Sequence[CoordinateAxis]) -> list[Hashable]:
     """Return the dimensions after the interpolation of a group, in xarray's order."""
     by_name = {axis.name: axis for axis in group}
     order = dict[Hashable, None]()
@@ -73,7 +73,7 @@ def dims_after(dims: Sequence[Hashable], group: Sequence[Axis]) -> list[Hashable
     return list(order)
 
 
-def is_line(variable: xarray.Variable, group: Sequence[Axis]) -> bool:
+def is_line(variable: xarray.Variable, group: Sequence[CoordinateAxis]) -> bool:
     """Whether a group is an axis along which all lines have the same points, which are known."""
     (axis, *others), kept = group, set(variable.dims)
     dims = axis.points.dims
@@ -85,7 +85,7 @@ def is_line(variable: xarray.Variable, group: Sequence[Axis]) -> bool:
     )
 
 
-def along_line(variable: xarray.Variable, axis: Axis, rules: Rules) -> xarray.Variable:
+def along_line(variable: xarray.Variable, axis: CoordinateAxis, rules: InterpolationRules) -> xarray.Variable:
     """Interpolate along an axis."""
     import xarray
 
@@ -116,7 +116,7 @@ def along_line(variable: xarray.Variable, axis: Axis, rules: Rules) -> xarray.Va
     return xarray.Variable(dims, data, variable.attrs)
 
 
-def at_points(variable: xarray.Variable, group: Sequence[Axis], rules: Rules) -> xarray.Variable:
+def at_points(variable: xarray.Variable, group: Sequence[CoordinateAxis], rules: InterpolationRules) -> xarray.Variable:
     """Interpolate at points, whose coordinates along each axis are those of a group."""
     import xarray
 
@@ -168,7 +168,7 @@ def at_points(variable: xarray.Variable, group: Sequence[Axis], rules: Rules) ->
     return result
 
 
-def can_be_divided(group: Sequence[Axis], rules: Rules) -> bool:
+def can_be_divided(group: Sequence[CoordinateAxis], rules: InterpolationRules) -> bool:
     """Whether options of `grid_sample` say all that happens to points outside."""
     continues, below, above = rules.outside(len(group))
     wraps = any(axis.period is not None for axis in group)
@@ -176,7 +176,7 @@ def can_be_divided(group: Sequence[Axis], rules: Rules) -> bool:
 
 
 def options_of(
-    group: Sequence[Axis], continues: bool, threads: int | None, mode: str
+    group: Sequence[CoordinateAxis], continues: bool, threads: int | None, mode: str
 ) -> dict[str, Any]:
     """Return the options of `grid_sample` for a group; positions outside are NaN, or continue."""
     wraps = [axis.period is not None and not continues for axis in group]
@@ -192,8 +192,8 @@ def options_of(
 def sample_points(
     data: Array,
     *points: Positions,
-    group: Sequence[Axis],
-    rules: Rules,
+    group: Sequence[CoordinateAxis],
+    rules: InterpolationRules,
     rank: int,
     threads: int | None,
 ) -> Array:

@@ -204,7 +204,12 @@ class Engine:
     unused: ClassVar[deque[Any]] = deque()
 
     def __init__(self) -> None:
-        self.machine = target_machine(host(), optimization())
+        level = optimization()
+        if level == 0:
+            # Otherwise, LLVM would look at one instruction at a time where that is possible, and
+            # leave products and sums apart which it fuses elsewhere.
+            llvm.set_option("gridsample", "-fast-isel=false")
+        self.machine = target_machine(host(), level)
         self.engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self.machine)
         self.programs = 0
         # When Python ends, the system frees everything.
