@@ -166,8 +166,14 @@ def test_the_module() -> None:
 @pytest.mark.slow
 def test_compilers() -> None:
     torch = pytest.importorskip("torch")
-    from fused_tensors import check_compilers
+    from fused_tensors import check_compilers, close
 
+    from gridsample.nn import DeformConv2d
+
+    module = DeformConv2d(4, 6, 3)  # whose parameters have a class of their own
+    image, offset = torch.randn(1, 4, 5, 5), torch.randn(1, 18, 3, 3)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    close(compiled(image, offset), module(image, offset))
     tensors = [torch.from_numpy(array) for array in inputs(2, 2, items=1)]
     check_compilers(convolve, tensors, ["weighted_sum"])
     arrays = sum_inputs(items=1)

@@ -115,6 +115,9 @@ def register(package: str, loader: Loader) -> None:
 
 def library(array: Any) -> str:
     """The package of an array's type, if it has a backend or is foreign; otherwise "numpy"."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.nn.Parameter):
+        return "torch"  # a compiler cannot look at the bases of its class
     for cls in type(array).__mro__:
         name: str = cls.__module__.partition(".")[0]
         if name in LOADERS or name in FOREIGN:

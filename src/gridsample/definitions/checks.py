@@ -39,7 +39,9 @@ def find_fault(value: Any) -> tuple[str, str] | None:
     """Say why an object is not a dense array, and which method converts it; None if it may be."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        if type(value).__module__.startswith("torch.masked"):
+        # A compiler cannot look at the class of parameters.
+        is_parameter = isinstance(value, torch.nn.Parameter)
+        if not is_parameter and type(value).__module__.startswith("torch.masked"):
             return "a masked tensor, whose mask would be lost", "to_tensor(0)"
         if value.is_nested:
             return "a nested tensor", "to_padded_tensor(0)"
