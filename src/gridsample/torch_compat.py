@@ -7,6 +7,9 @@ antialiasing for every mode) are accepted, too, unless ``strict=True``.
 
 The functions are also available here under the same names, to be imported directly.
 
+With ``libraries=...``, `patch` also replaces functions of transformers, mmcv and torchvision that
+sample: see `LIBRARIES`.
+
 Some features use torch's own functions: `torch.jit.trace` and the ONNX export based on it record
 them, and TorchScript compiles them.  If gridsample rejects a call, torch's function is called, and
 the caller gets its result or its error.
@@ -16,8 +19,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
+import sys
+import types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -32,7 +38,7 @@ except ModuleNotFoundError as error:
         'gridsample.torch_compat needs torch: pip install "gridsample[torch]"', name="torch"
     ) from error
 
-from gridsample import fields
+from gridsample import fields, operators
 from gridsample.backends import overridable
 from gridsample.backends.base import prepared_call
 from gridsample.backends.torch import BACKEND, internals
@@ -40,6 +46,7 @@ from gridsample.backends.torch.internals import autocast_is_enabled, originals
 from gridsample.backends.torch.operators import is_eager_on_cpu
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
+from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.request import Request, ResizeRequest, request_of
 from gridsample.definitions.shapes import check_output
@@ -200,10 +207,18 @@ class patch:
         antialias: whether grid_sample takes the mean over the footprint of each point, as in
             `gridsample.grid_sample`, where the grid has as many axes as the image.
         max_samples: the maximum number of samples along a side of a footprint.
+        libraries: other libraries whose functions are replaced, too, where they are imported
+            already: "transformers" (multi-scale deformable attention of every model), "mmcv" (the
+            same, in its version for CPUs) and "torchvision" (``roi_align`` and ``deform_conv2d``).
+            Calls that are traced by `torch.jit.trace`, or that gridsample rejects, use the
+            library's function.
 
     Raises:
-        TypeError: ``antialias`` or ``max_samples`` has the wrong type.
-        ValueError: ``strict`` and ``antialias`` are combined, or ``max_samples`` is out of range.
+        TypeError: ``antialias``, ``max_samples`` or ``libraries`` has the wrong type.
+        ValueError: ``strict`` and ``antialias`` are combined, ``max_samples`` is out of range, or a
+            library is unknown.
+        RuntimeError: nothing of a library can be replaced: it or its model is not imported yet, or
+            its functions have other parameters.
 
     Example:
         >>> import torch, torch.nn.functional as F, gridsample.torch_compat
@@ -219,8 +234,10 @@ class patch:
         strict: bool = False,
         antialias: bool = False,
         max_samples: int = MAX_SAMPLES,
+        libraries: Sequence[str] = (),
     ) -> None:
         """Replace the functions immediately."""
+        replaced = [*replaceable(libraries)]
         footprint = as_footprint(antialias, max_samples)
         if strict and footprint is not None:
             raise ValueError("strict=True accepts what torch does, which has no antialias=True")
@@ -228,9 +245,12 @@ class patch:
         patch_options = PatchOptions(bool(strict), max_samples)
         tag = f"gridsample {tuple(patch_options)}"
         self.before = internals.install(Replacements(patch_options), tag)
+        self.codes = [internals.replace_code(*pair, forwarded) for pair in replaced]
 
     def undo(self) -> None:
         """Restore the previous functions."""
+        for restore in reversed(self.codes):
+            restore()
         internals.restore(self.before)
 
     def __enter__(self) -> patch:
@@ -272,6 +292,207 @@ class Replacements:
         if has_torch_function_unary(input):
             return originals.interpolate(input, *options)
         return resized(input, options, self.patch_options.strict)
+
+
+# Functions of other libraries ---------------------------------------------------------------------
+
+
+def attend(value: Tensor, shapes: Any, locations: Tensor, weights: Tensor) -> Tensor:
+    """Replace `multi_scale_deformable_attention` of transformers, and mmcv's."""
+    result: Tensor = operators.deformable_attention(value, shapes, locations, weights)
+    return result
+
+
+def attend_module(
+    module: Any,
+    value: Tensor,
+    shapes: Any,
+    shapes_list: Any,
+    starts: Any,
+    locations: Tensor,
+    weights: Tensor,
+    step: Any,
+) -> Tensor:
+    """Replace the forward of transformers' `MultiScaleDeformableAttention`."""
+    return attend(value, shapes_list, locations, weights)
+
+
+def attend_unevenly(
+    value: Tensor,
+    shapes: Any,
+    locations: Tensor,
+    weights: Tensor,
+    counts: Sequence[int],
+    method: str = "default",
+) -> Tensor:
+    """Replace `multi_scale_deformable_attention_v2` of transformers.
+
+    Levels may have different numbers of points; points with a weight of 0 are added to some.
+    """
+    if method != "default":
+        raise NotImplementedError(f"method {method!r} takes nearest pixels")
+    most = max(counts)
+    places, shares = (
+        torch.stack(
+            [
+                torch.nn.functional.pad(part, (*(0, 0) * (part.dim() - 4), 0, most - count))
+                for part, count in zip(torch.split(array, [*counts], 3), counts, strict=True)
+            ],
+            3,
+        )
+        for array in (locations, weights)
+    )
+    return attend(value, shapes, places, shares)
+
+
+def align_regions(
+    input: Tensor,
+    boxes: Any,
+    output_size: Any,
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+) -> Tensor:
+    """Replace `torchvision.ops.roi_align`, which has no gradient of boxes."""
+    if sampling_ratio <= 0 and internals.is_observed():
+        raise NotImplementedError("the number of samples depends on the boxes")
+    fixed = boxes.detach() if isinstance(boxes, Tensor) else [box.detach() for box in boxes]
+    result: Tensor = operators.roi_align(
+        input, fixed, output_size, spatial_scale, sampling_ratio, aligned
+    )
+    return result.contiguous()
+
+
+def convolve(
+    input: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilation: Any = (1, 1),
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Replace `torchvision.ops.deform_conv2d`, which multiplies in float32 under autocast."""
+    if autocast_is_enabled():
+        raise NotImplementedError("under autocast, matrices are multiplied in half precision")
+    steps = stride, padding, dilation
+    result: Tensor = operators.deform_conv2d(input, offset, weight, bias, *steps, mask)
+    return result.contiguous()
+
+
+class Replaceable(NamedTuple):
+    """A function of another library.
+
+    Attributes:
+        module: the begin of the names of modules that have it.
+        name: its name there, also of a method: "Class.forward".
+        parameters: the names of its parameters; a function with others is left alone.
+        ours: the function that replaces it, with the same parameters in the same order.
+    """
+
+    module: str
+    name: str
+    parameters: str
+    ours: Callable[..., Tensor]
+
+
+ATTENTION = "value value_spatial_shapes sampling_locations attention_weights"
+LIBRARIES: dict[str, tuple[Replaceable, ...]] = {
+    "transformers": (
+        Replaceable(
+            "transformers.models.",
+            "MultiScaleDeformableAttention.forward",
+            "self value value_spatial_shapes value_spatial_shapes_list level_start_index "
+            "sampling_locations attention_weights im2col_step",
+            attend_module,
+        ),
+        Replaceable("transformers.models.", "multi_scale_deformable_attention", ATTENTION, attend),
+        Replaceable(
+            "transformers.models.",
+            "multi_scale_deformable_attention_v2",
+            f"{ATTENTION} num_points_list method",
+            attend_unevenly,
+        ),
+    ),
+    "mmcv": (
+        Replaceable(
+            "mmcv.ops.multi_scale_deform_attn",
+            "multi_scale_deformable_attn_pytorch",
+            ATTENTION,
+            attend,
+        ),
+    ),
+    "torchvision": (
+        Replaceable(
+            "torchvision.ops.roi_align",
+            "roi_align",
+            "input boxes output_size spatial_scale sampling_ratio aligned",
+            align_regions,
+        ),
+        Replaceable(
+            "torchvision.ops.deform_conv",
+            "deform_conv2d",
+            "input offset weight bias stride padding dilation mask",
+            convolve,
+        ),
+    ),
+}
+
+
+def replaceable(
+    libraries: Sequence[Any],
+) -> Iterator[tuple[types.FunctionType, Callable[..., Tensor]]]:
+    """Yield the functions of libraries that can be replaced, each with ours.
+
+    Raises:
+        TypeError: ``libraries`` is one name, or has something else than names.
+        ValueError: a name is unknown.
+        RuntimeError: nothing of a library can be replaced.
+    """
+    if isinstance(libraries, str):
+        raise TypeError(f"libraries must be a list of names, got {libraries!r}")
+    for library in libraries:
+        if not isinstance(library, str) or library not in LIBRARIES:
+            raise unknown_name("libraries", library, [*LIBRARIES])
+        found = {
+            id(function): (function, one.ours)
+            for one in LIBRARIES[library]
+            for function in functions_of(one)
+        }
+        if not found:
+            names = ", ".join([one.name for one in LIBRARIES[library]])
+            raise RuntimeError(
+                f"nothing of {library} is replaced: no module that is imported has {names} with "
+                "the expected parameters; import the library, or create its model, before patch()"
+            )
+        yield from found.values()
+
+
+def functions_of(one: Replaceable) -> Iterator[types.FunctionType]:
+    """Yield the functions of imported modules that one entry of `LIBRARIES` replaces."""
+    for name, module in [*sys.modules.items()]:
+        if not name.startswith(one.module) or not isinstance(module, types.ModuleType):
+            continue
+        function: Any = module
+        for part in one.name.split("."):
+            function = vars(function).get(part) if hasattr(function, "__dict__") else None
+        if not isinstance(function, types.FunctionType) or function.__closure__:
+            continue
+        if [*inspect.signature(function).parameters] == one.parameters.split():
+            yield function
+
+
+def forwarded(
+    ours: Callable[..., Tensor], theirs: Callable[..., Tensor], *arguments: Any
+) -> Tensor:
+    """Call our function in place of another one, which gets calls that ours does not support."""
+    if internals.is_tracing():
+        return theirs(*arguments)
+    try:
+        return ours(*arguments)
+    except REFUSALS as error:
+        return torch_call_after(error, theirs, *arguments)
 
 
 # Implementations ----------------------------------------------------------------------------------

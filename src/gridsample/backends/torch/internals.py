@@ -49,6 +49,7 @@ __all__ = [
     "originals",
     "redispatch",
     "redispatch_forward",
+    "replace_code",
     "restore",
     "shape_of",
     "transforms_are_active",
@@ -193,6 +194,59 @@ def replacement_code(ours: types.FunctionType, place: Any) -> types.CodeType:
     return ours.__code__.replace(
         co_filename=source.co_filename, co_firstlineno=source.co_firstlineno
     )
+
+
+# The code of another library's function while it is replaced.  It runs with the globals of that
+# function, to which `replace_code` adds a name of its own for each function.
+
+
+def replaced(*args: Any, **kwargs: Any) -> Any:
+    """The replacement of a function of any parameters."""
+    return _gridsample(*args, **kwargs)
+
+
+def replace_code(
+    place: types.FunctionType, ours: Callable[..., Any], call: Callable[..., Any]
+) -> Callable[[], None]:
+    """Replace the code of a function of another library, wherever it was imported before.
+
+    Args:
+        place: the function, which has no closure.
+        ours: the function that replaces it.
+        call: called with ``ours``, the original function, and all arguments by position.
+
+    Returns:
+        A function that restores the code.
+    """
+    code, defaults, keyword_defaults = place.__code__, place.__defaults__, place.__kwdefaults__
+    original = types.FunctionType(code, place.__globals__, place.__name__, defaults)
+    original.__kwdefaults__ = keyword_defaults
+    names = code.co_varnames[: code.co_argcount]
+    known = dict(zip(reversed(names), reversed(defaults or ()), strict=False))
+
+    def redirect(*args: Any, **kwargs: Any) -> Any:
+        rest = names[len(args) :]
+        if len(args) > len(names) or not {*kwargs} <= {*rest} <= {*known, *kwargs}:
+            return original(*args, **kwargs)  # which raises the error
+        others = [kwargs[name] if name in kwargs else known[name] for name in rest]
+        return call(ours, original, *args, *others)
+
+    key = f"{NAME}_{place.__qualname__.replace('.', '_')}"
+    before = place.__globals__.get(key)
+    place.__globals__[key] = redirect
+    place.__defaults__ = place.__kwdefaults__ = None
+    place.__code__ = replaced.__code__.replace(
+        co_names=tuple([key if name == NAME else name for name in replaced.__code__.co_names]),
+        co_filename=code.co_filename,
+        co_firstlineno=code.co_firstlineno,
+    )
+
+    def restore() -> None:
+        place.__code__ = code
+        place.__defaults__, place.__kwdefaults__ = defaults, keyword_defaults
+        place.__globals__[key] = before
+
+    return restore
 
 
 # Traces -------------------------------------------------------------------------------------------
