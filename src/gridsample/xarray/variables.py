@@ -85,7 +85,9 @@ def is_line(variable: xarray.Variable, group: Sequence[CoordinateAxis]) -> bool:
     )
 
 
-def along_line(variable: xarray.Variable, axis: CoordinateAxis, rules: InterpolationRules) -> xarray.Variable:
+def along_line(
+    variable: xarray.Variable, axis: CoordinateAxis, rules: InterpolationRules
+) -> xarray.Variable:
     """Interpolate along an axis."""
     import xarray
 
@@ -116,7 +118,9 @@ def along_line(variable: xarray.Variable, axis: CoordinateAxis, rules: Interpola
     return xarray.Variable(dims, data, variable.attrs)
 
 
-def at_points(variable: xarray.Variable, group: Sequence[CoordinateAxis], rules: InterpolationRules) -> xarray.Variable:
+def at_points(
+    variable: xarray.Variable, group: Sequence[CoordinateAxis], rules: InterpolationRules
+) -> xarray.Variable:
     """Interpolate at points, whose coordinates along each axis are those of a group."""
     import xarray
 
