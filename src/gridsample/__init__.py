@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gridsample import dask as dask
     from gridsample import doctor as doctor
     from gridsample import fields as fields
+    from gridsample import geo as geo
     from gridsample import interpolators as interpolators
     from gridsample import io as io
     from gridsample import jax as jax
@@ -129,6 +130,7 @@ _SUBMODULES = {
         "dask",
         "doctor",
         "fields",
+        "geo",
         "interpolators",
         "io",
         "jax",

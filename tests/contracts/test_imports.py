@@ -38,7 +38,7 @@ IMPORTERS = {
         "torch_compat.py",
     ],
     "jax": ["backends/jax", "jax.py"],
-    "dask": ["dask/", "xarray/"],
+    "dask": ["dask/", "geo/warping.py", "xarray/"],
     "cupy": ["backends/cupy"],
     "scipy": [],
     "skimage": [],

@@ -4,7 +4,8 @@ A DataArray goes in and comes out: its name, attributes and all coordinates that
 are kept, and the new coordinates are those that are asked for.  Arrays of Dask stay lazy.
 """
 
+from gridsample.geo.dataarrays import reproject
 from gridsample.xarray.interpolation import interp, interp_like
 from gridsample.xarray.resampling import resample
 
-__all__ = ["interp", "interp_like", "resample"]
+__all__ = ["interp", "interp_like", "reproject", "resample"]

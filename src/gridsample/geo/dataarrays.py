@@ -1,0 +1,296 @@
+"""Reprojection of xarray's DataArrays and Datasets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gridsample.geo.plans import Positions, positions
+from gridsample.geo.rasters import MISSING_PYPROJ, Raster, crs_of, transformer
+from gridsample.geo.warping import Resampling, resampling_of, warped
+
+if TYPE_CHECKING:
+    import xarray
+
+# The names of the dimensions of rasters.
+ROWS, COLUMNS = ("y", "lat", "latitude"), ("x", "lon", "longitude")
+# Attributes with the number of missing pixels.
+NODATA = "_FillValue", "nodata", "missing_value"
+# Coordinates are equidistant up to this share of a pixel.
+UNEVEN = 1e-3
+EDGE_POINTS = 65  # along each axis, whose places give the extent of an output
+
+
+def reproject(
+    image: xarray.DataArray | xarray.Dataset,
+    crs: Any = None,
+    *,
+    resolution: float | tuple[float, float] | None = None,
+    like: Any = None,
+    method: str = "bilinear",
+    nodata: Any = None,
+    min_weight: float = 0.5,
+    antialias: bool | None = None,
+    tolerance: float = 0.05,
+    chunks: Any = None,
+    threads: int | None = None,
+) -> Any:
+    """Reproject a raster, a DataArray or a Dataset, to another projection or to another's pixels.
+
+    A pixel depends on its place alone: chunks, parts and the whole are equal, to the last bit, also
+    in memory and lazily.  Missing pixels, NaN and ``nodata``, count for nothing, and the others
+    around an output make up for them.
+
+    Args:
+        image: real or complex numbers, bool or integers with dimensions y and x (or lat and lon, or
+            latitude and longitude), whose coordinates are equidistant centres of pixels, or that
+            has a GeoTransform.  Its projection is that of its grid mapping, as rioxarray and CF
+            write it, or the attribute "crs".  Other dimensions are kept.
+        crs: the projection of the output, in any form that `pyproj.CRS` accepts.
+        resolution: the size of output pixels in units of ``crs``, or a pair for x and y; by default
+            the diagonal of the image has as many pixels as before.
+        like: a DataArray or Dataset with the pixels of the output, or an odc-geo GeoBox, or a
+            `gridsample.geo.Raster`; in place of ``crs`` and ``resolution``.
+        method: "nearest", "bilinear", "cubic" (Catmull-Rom, as in GDAL), "lanczos"; "average" for
+            the mean over the area of each output pixel, "mode" for the label with the largest part
+            of it.  Both are for outputs that are coarser than the image.
+        nodata: the number of missing pixels; by default that of the attributes.  "nearest" and
+            "mode" copy it as any other number.
+        min_weight: the share of an output's weight that must be on pixels that are not missing, as
+            in `gridsample.grid_sample`.
+        antialias: whether "bilinear", "cubic" and "lanczos" average where they shrink.
+        tolerance: the largest error of a position, in pixels of the image; see
+            `gridsample.geo.positions`.
+        chunks: the chunks of y and x of a lazy output; by default of the image's size.
+        threads: as in `gridsample.grid_sample`.
+
+    Returns:
+        The DataArray or Dataset, with the dtype, name and attributes of the image, coordinates y
+        and x, and ``spatial_ref``.  An image in a Dask array gives a lazy one.  Outputs without
+        data are ``nodata``; without one NaN, and 0 for integers.
+
+    Raises:
+        ModuleNotFoundError: pyproj is not installed.
+        TypeError: image is no DataArray or Dataset, or an argument has a wrong type.
+        ValueError: the image's projection or pixels are unknown, an option is not accepted, or
+            areas of outputs span the cut of an image around the globe.
+
+    Example:
+        >>> import numpy as np, xarray, gridsample.xarray
+        >>> places = {"lat": np.arange(59.5, 50, -1), "lon": np.arange(0.5, 20)}
+        >>> heat = xarray.DataArray(np.ones((10, 20)), places, attrs={"crs": "EPSG:4326"})
+        >>> out = gridsample.xarray.reproject(heat, "EPSG:3857", resolution=100_000)
+        >>> out.sizes, float(out.mean())
+        (Frozen({'lat': 20, 'lon': 23}), 1.0)
+    """
+    import xarray
+
+    if not isinstance(image, (xarray.DataArray, xarray.Dataset)):
+        raise TypeError(f"image must be an xarray.DataArray or Dataset, got {type(image).__name__}")
+    resampling = resampling_of(method, antialias, min_weight=min_weight, threads=threads)
+    rows, columns = dimensions(image)
+    source = raster_of(image, "image")
+    target = target_of(source, crs, resolution, like)
+    plan = positions(source, target, tolerance)
+    coordinates = output_coordinates(target, rows, columns)
+    if isinstance(image, xarray.DataArray):
+        return reprojected(image, plan, resampling, nodata, chunks, coordinates)
+    mapping = mapping_name(image)
+    kept: dict[Hashable, Any] = {
+        name: reprojected(variable, plan, resampling, nodata, chunks, coordinates)
+        if {rows, columns} <= {*variable.dims}
+        else variable.drop_vars([mapping] if mapping in variable.coords else [])
+        for name, variable in image.data_vars.items()
+        if name != mapping
+    }
+    return xarray.Dataset(kept, attrs=image.attrs)
+
+
+# Rasters of DataArrays ----------------------------------------------------------------------------
+
+
+def dimensions(image: Any) -> tuple[Hashable, Hashable]:
+    """Return the names of the dimensions of rows and columns."""
+    found = [[name for name in names if name in image.dims] for names in (ROWS, COLUMNS)]
+    if not all(found):
+        raise ValueError(
+            f"image must have dimensions y and x (or lat and lon, latitude and longitude), got "
+            f"{tuple(image.dims)}; rename them"
+        )
+    return found[0][0], found[1][0]
+
+
+def mapping_name(image: Any) -> Hashable:
+    """Return the name of the variable that describes the projection."""
+    variables = [image, *getattr(image, "data_vars", {}).values()]
+    for variable in variables:
+        for record in (getattr(variable, "encoding", {}), variable.attrs):
+            if "grid_mapping" in record:
+                return str(record["grid_mapping"])
+    return "spatial_ref"
+
+
+def grid_mapping(image: Any) -> dict[str, Any]:
+    """Return the attributes of the variable that describes the projection."""
+    name = mapping_name(image)
+    known = image.coords if name in image.coords else getattr(image, "data_vars", {})
+    return dict(known[name].attrs) if name in known else {}
+
+
+def projection_of(image: Any, name: str) -> Any:
+    """Find the projection of a DataArray or a Dataset."""
+    try:
+        import pyproj
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(MISSING_PYPROJ, name="pyproj") from error
+    attributes = grid_mapping(image)
+    for key in ("crs_wkt", "spatial_ref"):
+        if key in attributes:
+            return attributes[key]
+    if "grid_mapping_name" in attributes:
+        return pyproj.CRS.from_cf(attributes).to_wkt()
+    if "crs" in image.attrs:
+        return image.attrs["crs"]
+    raise ValueError(
+        f"the projection of {name} is unknown: give it one by rioxarray's rio.write_crs, or as the "
+        'attribute "crs"'
+    )
+
+
+def raster_of(image: Any, name: str) -> Raster:
+    """Return the raster of a DataArray or a Dataset."""
+    rows, columns = dimensions(image)
+    crs, shape = projection_of(image, name), (image.sizes[rows], image.sizes[columns])
+    if rows in image.coords and columns in image.coords:
+        (y, dy), (x, dx) = (line_of(image[dim], name) for dim in (rows, columns))
+        if dx is not None and dy is not None:
+            transform = (dx, 0.0, x - dx / 2, 0.0, dy, y - dy / 2)
+            return Raster.of((crs, transform, shape), name)
+    text = grid_mapping(image).get("GeoTransform")
+    if text is None:
+        raise ValueError(
+            f"the places of the pixels of {name} are unknown: it has neither coordinates "
+            f"{rows!r} and {columns!r} of two or more numbers nor a GeoTransform"
+        )
+    c, a, b, f, d, e = map(float, str(text).split())
+    return Raster.of((crs, (a, b, c, d, e, f), shape), name)
+
+
+def line_of(coordinate: Any, name: str) -> tuple[float, float | None]:
+    """Return the first of equidistant coordinates, and their distance; None for a single one."""
+    line = np.asarray(coordinate.values, np.float64)
+    if len(line) < 2:
+        return (float(line[0]) if len(line) else math.nan), None
+    step = (line[-1] - line[0]) / (len(line) - 1)
+    uneven = np.abs(line - (line[0] + step * np.arange(len(line)))).max()
+    if not uneven <= UNEVEN * abs(step):
+        raise ValueError(
+            f"the coordinates {coordinate.name!r} of {name} must be equidistant; "
+            "gridsample.xarray.resample takes others"
+        )
+    return float(line[0]), float(step)
+
+
+def target_of(source: Raster, crs: Any, resolution: Any, like: Any) -> Raster:
+    """Return the raster of the output."""
+    if like is not None:
+        if crs is not None or resolution is not None:
+            raise ValueError("give either like, or crs and resolution")
+        is_dataset = hasattr(like, "coords") and hasattr(like, "sizes")
+        return raster_of(like, "like") if is_dataset else Raster.of(like, "like")
+    if crs is None:
+        raise ValueError("give the projection of the output as crs, or its pixels as like")
+    unit = Raster.of((crs, (1, 0, 0, 0, -1, 0), (1, 1)), "crs")
+    x, y = places(source, unit.crs)
+    if not x.size:
+        raise ValueError("no part of the image has a place in the projection crs")
+    width, height = np.ptp(x), np.ptp(y)
+    if resolution is None:
+        resolution = math.hypot(width, height) / math.hypot(*source.shape)
+    sizes = np.broadcast_to(np.asarray(resolution, np.float64), 2)
+    if not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise ValueError(f"resolution must be positive, got {resolution!r}")
+    dx, dy = sizes.tolist()
+    shape = [max(1, math.ceil(n - 1e-6)) for n in (height / dy, width / dx)]
+    return Raster(unit.crs, (dx, 0.0, float(x.min()), 0.0, -dy, float(y.max())), tuple(shape))
+
+
+def places(source: Raster, crs: str) -> Any:
+    """Return where points of an image are in a projection: those that have a place there."""
+    rows, columns = source.shape
+    a, b, c, d, e, f = source.transform
+    j, i = np.meshgrid(np.linspace(0, columns, EDGE_POINTS), np.linspace(0, rows, EDGE_POINTS))
+    x, y = a * j + b * i + c, d * j + e * i + f
+    if source.crs != crs:
+        x, y = transformer(source.crs, crs, 0).transform(x, y)
+    known = np.isfinite(x) & np.isfinite(y)
+    return x[known], y[known]
+
+
+def output_coordinates(target: Raster, rows: Hashable, columns: Hashable) -> dict[Hashable, Any]:
+    """Return the coordinates of the output, and the variable that describes its projection."""
+    import xarray
+
+    a, b, c, d, e, f = target.transform
+    known = crs_of(target.crs)
+    attributes = known.to_cf() | {"spatial_ref": target.crs, "crs_wkt": target.crs}
+    attributes["GeoTransform"] = " ".join(map(repr, (c, a, b, f, d, e)))
+    coordinates: dict[Hashable, Any] = {"spatial_ref": xarray.Variable((), 0, attributes)}
+    if b == d == 0:
+        standard = {record["axis"]: record for record in known.cs_to_cf() if "axis" in record}
+        y, x = (
+            start + step * (np.arange(n) + 0.5)
+            for start, step, n in ((f, e, target.shape[0]), (c, a, target.shape[1]))
+        )
+        coordinates[rows] = xarray.Variable((rows,), y, standard.get("Y", {}))
+        coordinates[columns] = xarray.Variable((columns,), x, standard.get("X", {}))
+    return coordinates
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+def nodata_of(image: xarray.DataArray) -> Any:
+    """Return the number of missing pixels that the attributes of a DataArray state, or None."""
+    # What the encoding states has become NaN in numbers that xarray has decoded.
+    records = [image.attrs] if image.dtype.kind in "fc" else [image.attrs, image.encoding]
+    stated = [record[name] for record in records for name in NODATA if name in record]
+    return image.dtype.type(stated[0]).item() if stated else None
+
+
+def reprojected(
+    image: xarray.DataArray,
+    plan: Positions,
+    resampling: Resampling,
+    nodata: Any,
+    chunks: Any,
+    coordinates: dict[Hashable, Any],
+) -> xarray.DataArray:
+    """Reproject a DataArray by a plan."""
+    import xarray
+
+    rows, columns = dimensions(image)
+    nodata = nodata_of(image) if nodata is None else nodata
+    leading = [dim for dim in image.dims if dim not in (rows, columns)]
+    data = image.transpose(*leading, rows, columns).data
+    planes = data.reshape(1, -1, *plan.source.shape)
+    values = warped(planes, plan, resampling._replace(nodata=nodata), chunks)
+    dropped = {"spatial_ref", mapping_name(image)}
+    kept = {
+        name: coordinate.variable
+        for name, coordinate in image.coords.items()
+        if not {rows, columns} & {*coordinate.dims} and name not in dropped
+    }
+    attributes = {k: v for k, v in image.attrs.items() if k not in ("grid_mapping", "crs")}
+    result = xarray.DataArray(
+        values.reshape(*data.shape[:-2], *plan.shape),
+        kept | coordinates,
+        (*leading, rows, columns),
+        name=image.name,
+        attrs=attributes,
+    )
+    result.encoding["grid_mapping"] = "spatial_ref"
+    return result.transpose(*image.dims)
