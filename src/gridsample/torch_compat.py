@@ -46,10 +46,10 @@ from gridsample.backends.torch.internals import autocast_is_enabled, originals
 from gridsample.backends.torch.operators import is_eager_on_cpu
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
-from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.request import Request, ResizeRequest, request_of
 from gridsample.definitions.shapes import check_output
+from gridsample.messages.links import unknown_name
 from gridsample.ops import resizing as resize
 from gridsample.ops import sampling as api
 from gridsample.ops.misuse import check_use

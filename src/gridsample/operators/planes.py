@@ -12,11 +12,11 @@ from typing import Any, Literal
 from gridsample.backends import Backend, overridable
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_threads
-from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.names import SumCoordsName
 from gridsample.definitions.operators import check_types
 from gridsample.definitions.shapes import Shape, as_whole
+from gridsample.messages.links import unknown_name
 from gridsample.operators.sums import arrays_of, weighted_sum
 from gridsample.ops.arrays import Array, sum_type
 
