@@ -151,11 +151,15 @@ def deform_sum2d(
             (N, Ho, Wo, G * P * 2).
         mask: the weight of each point, (N, Ho, Wo, G * P): those of version 3 are a softmax over
             the points of a group, those of version 4 are not.
-        kernel_h, kernel_w: the number of points along y and along x.  Points are in the order of
-            x: a is the slower index.
-        stride_h, stride_w: how many pixels of the input are between those of the output.
-        pad_h, pad_w: by how many pixels the input is extended by zeros on each side.
-        dilation_h, dilation_w: how many pixels are between the points of the kernel.
+        kernel_h: the number of points along y.
+        kernel_w: the number of points along x.  Points are in the order of x: a is the slower
+            index.
+        stride_h: how many pixels of the input are between those of the output, along y.
+        stride_w: the same along x.
+        pad_h: by how many pixels the input is extended by zeros above and below.
+        pad_w: by how many on the left and on the right.
+        dilation_h: how many pixels are between the points of the kernel, along y.
+        dilation_w: the same along x.
         group: the number of groups G.
         group_channels: the number of channels C of each group; None for as many as there are.
         offset_scale: the factor of the kernel and of the offsets.

@@ -57,7 +57,8 @@ def point_features(
             one grid for each choice in the order of `itertools.combinations`: (0, 1), (0, 2),
             (1, 2) for three planes.
         combine: "sum" or "concatenate".
-        mode, padding_mode: as in `weighted_sum`, for each axis of a grid.
+        mode: as in `weighted_sum`, for each axis of a grid.
+        padding_mode: likewise.
         align_corners: whether -1 and 1 are the centres of the corner pixels, which are then in the
             same place at every resolution.
         coords: as in `weighted_sum`.
