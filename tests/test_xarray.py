@@ -359,6 +359,11 @@ def test_lazy_results_are_those_in_memory(seed: int) -> None:
     result = gridsample.xarray.resample(lazy_image, lazy_like, **options)
     assert result.dims == expected.dims and result.dtype == expected.dtype
     assert {*result.coords} == {*expected.coords}
+    try:
+        result = result.compute()
+    except ValueError as error:  # the lengths of footprints at a grid are known late
+        assert "antialias=True in chunks takes" in str(error)
+        return
     wide = np.complex128 if call.dtype.kind == "c" else np.float64
     rounding = call.rounding(options)
     if rounding == 0:
