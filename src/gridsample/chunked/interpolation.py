@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,13 +103,3 @@ class Interpolation:
         after = (1,) * len(inner)
         result[(*before, beyond)] = constants[beyond].astype(result.dtype).reshape(-1, *after)
         return result
-
-
-def growth(interpolation: Interpolation) -> float:
-    """Return by which factor lines become longer."""
-    return len(interpolation.positions) / interpolation.size
-
-
-def by_growth(interpolations: Sequence[Interpolation]) -> list[Interpolation]:
-    """Order interpolations along several axes, so that the arrays between are small."""
-    return sorted(interpolations, key=growth)

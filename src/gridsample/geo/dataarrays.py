@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsample.geo.plans import Positions, positions
-from gridsample.geo.rasters import MISSING_PYPROJ, Raster, crs_of, transformer
+from gridsample.geo.rasters import Raster, crs_of, require_pyproj, transformer
 from gridsample.geo.warping import Resampling, resampling_of, warped
 
 if TYPE_CHECKING:
@@ -142,10 +142,7 @@ def grid_mapping(image: Any) -> dict[str, Any]:
 
 def projection_of(image: Any, name: str) -> Any:
     """Find the projection of a DataArray or a Dataset."""
-    try:
-        import pyproj
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(MISSING_PYPROJ, name="pyproj") from error
+    pyproj = require_pyproj()
     attributes = grid_mapping(image)
     for key in ("crs_wkt", "spatial_ref"):
         if key in attributes:

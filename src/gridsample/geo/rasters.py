@@ -15,7 +15,16 @@ from gridsample.fields.arrays import check_size
 
 Array = NDArray[np.float64]
 
-MISSING_PYPROJ = "projections need pyproj: pip install 'gridsample[geo]'"
+
+def require_pyproj() -> Any:
+    """Import pyproj, or raise a ModuleNotFoundError that says how to install it."""
+    try:
+        import pyproj
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "projections need pyproj: pip install 'gridsample[geo]'", name="pyproj"
+        ) from error
+    return pyproj
 
 
 class Raster(NamedTuple):
@@ -49,10 +58,7 @@ class Raster(NamedTuple):
             ModuleNotFoundError: pyproj is not installed.
             TypeError, ValueError: it is no raster.
         """
-        try:
-            import pyproj
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(MISSING_PYPROJ, name="pyproj") from error
+        pyproj = require_pyproj()
         if hasattr(raster, "crs") and hasattr(raster, "affine"):
             raster = raster.crs, raster.affine, raster.shape
         try:

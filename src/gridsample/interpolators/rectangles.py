@@ -102,16 +102,16 @@ class RectBivariateSpline:
     @property
     def tck(self) -> tuple[HostArray, HostArray, Array]:
         """The knots along x and y, with those at the ends repeated, and the coefficients, 1-D."""
-        knots = [line.repeated_knots() for line in self._lines]
-        return knots[0], knots[1], self._coefficients.reshape(-1)
+        return *self.get_knots(), self.get_coeffs()
 
     def get_knots(self) -> tuple[HostArray, HostArray]:
         """Return the knots along x and y, with those at the ends repeated."""
-        return self.tck[:2]
+        along_x, along_y = self._lines
+        return along_x.repeated_knots(), along_y.repeated_knots()
 
     def get_coeffs(self) -> Array:
         """Return the coefficients, 1-D."""
-        return self.tck[2]
+        return self._coefficients.reshape(-1)
 
     def partial_derivative(self, dx: int, dy: int) -> RectBivariateSpline:
         """Return the derivative of the spline, of order ``dx`` along x and ``dy`` along y."""
