@@ -1,18 +1,17 @@
 """CPU kernels for sampling, as programs of the vector language.
 
-The functions are those of `gridsample.kernels`.  This module makes arrays readable, allocates
-results, and runs the programs that `calls` prepares.
+The functions are those of `gridsample.kernels`.  They make arrays readable, allocate results and run
+the programs that `calls` prepares: `gathering` for samples, `derivatives`, `averages` for means over
+the pixels that count.  This module prepares calls that are repeated.
 
 The other modules here run at each call, or once for each layout of arrays, and compute with arrays
-and numbers: `layouts`, `division`, `preparing`, `calls`, `levels`, `averages`,
-`antialiasing`, `channels_last`, `memory_order`, `storing`, `halving`, `settings`.  The functions
-that write programs are in `gridsample.kernels.sampling.programs`.
+and numbers: `layouts`, `division`, `preparing`, `calls`, `levels`, `gathering`, `derivatives`,
+`averages`, `antialiasing`, `channels_last`, `memory_order`, `storing`, `halving`, `settings`.
+The functions that write programs are in `gridsample.kernels.sampling.programs`.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,55 +25,41 @@ from gridsample.kernels.fill_values import FillValues
 from gridsample.kernels.memory import (
     Layout,
     addresses_of,
-    converted,
     is_even,
     is_even_layout,
     is_native,
     layout_of,
-    native,
 )
 from gridsample.kernels.run import Ready
-from gridsample.kernels.sampling import antialiasing
 from gridsample.kernels.sampling.antialiasing import ReadyFootprints
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
-from gridsample.kernels.sampling.channels_last import (
-    backward_channels_last,
-    gather_channels_last,
-    pays_channels_last,
-)
+from gridsample.kernels.sampling.channels_last import pays_channels_last
+from gridsample.kernels.sampling.derivatives import backward as backward
+from gridsample.kernels.sampling.derivatives import backward_twice as backward_twice
+from gridsample.kernels.sampling.derivatives import scatter as scatter
 from gridsample.kernels.sampling.division import Averages, Layouts, with_own_grids
-from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
-from gridsample.kernels.sampling.memory_order import contiguous, pays_contiguous
+from gridsample.kernels.sampling.gathering import Gathering
+from gridsample.kernels.sampling.layouts import gradient_layout
+from gridsample.kernels.sampling.memory_order import pays_contiguous
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
 from gridsample.kernels.sampling.preparing import Needs as Needs
 from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
     are_readable,
     dropped_of,
-    even_values,
-    grid_gradient,
-    grid_sums,
-    in_layout,
     is_readable,
-    own_grids,
     readable,
     readable_points,
-    same_layout,
-    zeros_for,
 )
 from gridsample.kernels.sampling.preparing import fills_of_planes as fills_of_planes
-from gridsample.kernels.sampling.programs.operations import BACKWARD, DOUBLE_BACKWARD
-from gridsample.kernels.sampling.storing import store
+from gridsample.kernels.sampling.programs.operations import BACKWARD
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# The numbers that are summed at a time if results have another dtype than sums: 2 MB in single
-# precision, or one plane.
-PART = 1 << 19
 # The arrays whose addresses the runs of `ReadyBackward` take, in their order.
 BACKWARD_ARRAYS = "image", "grid", "values", "sums", "gradient"
 
@@ -114,19 +99,7 @@ def gather(
         gather(plan, image, grid, values, order=order, fill=fill, threads=threads)
         out[...] = values
         return
-    image = readable(plan, image, count)
-    if pays_channels_last(plan, layout_of(image), layout_of(out), False):
-
-        def compute(part: Plan, runs: Samples) -> None:
-            gather(part, runs.image, runs.grid, runs.values, order=order, fill=fill, threads=count)
-
-        gather_channels_last(plan, Samples(image, grid, out), compute, count)
-        return
-    grid = readable_points(plan, grid)
-    layouts = layout_of(image), layout_of(grid), layout_of(out)
-    launch = prepare_gather(plan, order, Layouts(*layouts, fill is not None))
-    fills = fills_of_planes(plan, order, image.dtype, fill, None)
-    launch.run({"image": image, "grid": grid, "out": out, **fills}, count)
+    Gathering(order, count).sample(plan, Samples(image, grid, out, fill=fill))
 
 
 def gather_footprints(
@@ -231,191 +204,9 @@ def ready_backward(
         return None  # whose gradients are summed
     if pays_channels_last(plan, image, values, needed[0]):
         return None
-    needs = frozenset(name for name, need in zip(("image", "grid"), needed, strict=True) if need)
-    layouts = Layouts(image, grid, values, False, needs, threads)
+    layouts = Layouts(image, grid, values, False, BACKWARD.chosen(*needed), threads)
     launches = prepare_derivatives(BACKWARD, plan, order, layouts)
     names, fixed = BACKWARD_ARRAYS, {"dropped": dropped_of(plan, None)}
     back = () if [*like.back] == sorted(like.back) else like.back
     sweeps = tuple([launch.ready(threads, names, fixed) for launch in launches])
     return ReadyBackward(sweeps, like.shape, back)
-
-
-def backward(
-    plan: Plan,
-    arrays: Samples,
-    needs: Needs,
-    *,
-    order: Order | None = None,
-    threads: int | None = None,
-) -> Gradients:
-    """Compute both gradients of gather, that of maps included: see `gridsample.kernels`.
-
-    Args:
-        plan: the plan.
-        arrays: the arrays, of which ``values`` is the upstream gradient.
-        needs: which gradients are needed.
-        order: the order of derivatives along each axis, x first; None for 0.
-        threads: the maximum number of threads.
-    """
-    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    image = contiguous(plan, native(arrays.image), count)
-    values, fill, layout = native(arrays.values), arrays.fill, layout_of(image)
-    like = gradient_layout(plan, layout) if needs.image else None
-    if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
-        result = like.of(needs.dtype)
-        return backward_stored(plan, arrays, needs, result, order, count)
-    if pays_channels_last(plan, layout, layout_of(values), needs.image):
-        return backward_channels_last(
-            plan,
-            arrays._replace(image=image, values=values),
-            needs,
-            lambda part, runs: backward(part, runs, needs, order=order, threads=count),
-            count,
-            reads_image=needs.grid,
-        )
-    grad_image = None if like is None else zeros_for(like, arrays.sums)
-    needed, shared = {"image"} if needs.image else set(), plan
-    needed |= {"grid"} if needs.grid and not plan.nearest else set()
-    plan, grid = own_grids(plan, arrays.grid)
-    gradient, sides = grid_sums(plan, grid) if needs.grid else None, list[Array]()
-    if needed and not plan.vanishes(order):
-        grid = readable_points(plan, grid)
-        values = even_values(values)
-        of_arrays = layout, layout_of(grid), layout_of(values)
-        layouts = Layouts(*of_arrays, fill is not None, frozenset(needed), count)
-        places = {
-            "image": image, "grid": grid, "values": values, "sums": grad_image,
-            "gradient": gradient, "dropped": dropped_of(plan, fill),
-        }  # fmt: skip
-        if plan.footprint is not None:
-            sides = antialiasing.run(BACKWARD, plan, layouts, places)
-        else:
-            for launch in prepare_derivatives(BACKWARD, plan, order, layouts):
-                launch.run(places, count)
-    if gradient is not None:
-        antialiasing.add_sides(sides, grid, gradient, count)
-        gradient = grid_gradient(gradient, shared)
-    return Gradients(grad_image, gradient)
-
-
-def backward_stored(
-    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, threads: int
-) -> Gradients:
-    """Compute `backward` with the image's gradient in ``result``, which has another dtype.
-
-    For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
-    separately.
-    """
-    image, grid, values, fill = arrays.image, arrays.grid, arrays.values, arrays.fill
-    compute = functools.partial(backward, order=order, threads=threads)
-    small, gradient = result.size <= PART, None
-    some = Needs(True, needs.grid and small)
-    for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
-        part = arrays._replace(
-            image=image[items, channels],
-            grid=grid[items] if plan.grid_items > 1 else grid,
-            values=values[items, channels],
-            fill=None if fill is None else fill[channels],
-        )
-        count, planes = part.image.shape[:2]
-        piece = replace(plan, image_items=count, grid_items=len(part.grid), channels=planes)
-        gradients = compute(piece, part, some)
-        assert gradients.image is not None
-        store(gradients.image, result[items, channels], threads)
-        gradient = gradients.grid
-        del gradients  # before the next sums are allocated
-    if needs.grid and not small:
-        gradient = compute(plan, arrays, Needs(False, True)).grid
-    return Gradients(result, gradient)
-
-
-def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
-    """Divide an image into parts of a few items and channels; runs of channels stay together."""
-    planes = max(1, PART // math.prod(plan.spatial))
-    runs = image.strides[1] == image.itemsize
-    channels = plan.channels if runs else min(plan.channels, planes)
-    items = max(1, planes // channels) if plan.image_items > 1 else plan.items
-    return [
-        (slice(i, i + items), slice(c, c + channels))
-        for i in range(0, plan.items, items)
-        for c in range(0, plan.channels, channels)
-    ]
-
-
-def scatter(
-    plan: Plan,
-    values: Array,
-    grid: Array,
-    *,
-    order: Order | None = None,
-    dtype: np.dtype[Any] | None = None,
-    threads: int | None = None,
-) -> Array:
-    """Compute the transpose of gather: see `gridsample.kernels`; ``dtype`` as in `backward`."""
-    kind = complex_of(plan.real) if values.dtype.kind == "c" else plan.real
-    shape = plan.image_items, plan.channels, *plan.spatial
-    nothing = np.broadcast_to(np.zeros((), kind), shape)
-    needs = Needs(True, False, dtype=dtype)
-    gradients = backward(plan, Samples(nothing, grid, values), needs, order=order, threads=threads)
-    assert gradients.image is not None
-    return gradients.image
-
-
-def backward_twice(
-    plan: Plan,
-    arrays: Samples,
-    upstream: Array | None,
-    grid_tangent: Array,
-    needs: Needs,
-    *,
-    order: Order | None = None,
-    threads: int | None = None,
-) -> tuple[Array | None, Array | None, Array | None]:
-    """Compute the gradients of backward: see `gridsample.kernels`.
-
-    Args:
-        plan: the plan.
-        arrays: the arrays, of which ``values`` is the upstream gradient of the samples.
-        upstream: the upstream gradient of the image's gradient, or None for 0.
-        grid_tangent: that of the grid's gradient.
-        needs: which gradients are needed.
-        order: the order of derivatives along each axis, x first; None for 0.
-        threads: the maximum number of threads.
-
-    Returns:
-        The gradients of the values, the image and the grid; None where they are not needed.
-    """
-    image, grid, values = arrays[:3]
-    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
-    like = gradient_layout(plan, layout_of(image))
-    values = even_values(values)
-    results = np.zeros_like(values, kind) if needs.values else None
-    if results is not None and not same_layout(layout_of(values), layout_of(results)):
-        values = values.copy(order="K")  # of an array with gaps, or broadcast
-    grad_image, shared = like.zeros() if needs.image else None, plan
-    plan, grid = own_grids(plan, grid)
-    gradient = grid_sums(plan, grid)
-    if not plan.vanishes(order):
-        image, grid = in_layout(image, like), readable_points(plan, grid)
-        tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
-        tangents = np.ascontiguousarray(tangents)
-        other = None
-        if upstream is not None:
-            other = in_layout(converted(upstream, kind), like)
-        flags = needs.image, needs.grid, needs.values, upstream is not None
-        choices = zip(DOUBLE_BACKWARD.choices, flags, strict=True)
-        needed = frozenset(name for name, need in choices if need)
-        of_arrays = layout_of(image), layout_of(grid), layout_of(values)
-        layouts = Layouts(*of_arrays, False, needed, count)
-        places = {
-            "image": image, "upstream": other, "grid": grid, "tangents": tangents,
-            "values": values, "results": results, "sums": grad_image, "gradient": gradient,
-        }  # fmt: skip
-        if plan.footprint is not None:
-            sides = antialiasing.run(DOUBLE_BACKWARD, plan, layouts, places)
-            antialiasing.add_sides(sides, grid, gradient, count)
-        else:
-            for launch in prepare_derivatives(DOUBLE_BACKWARD, plan, order, layouts):
-                launch.run(places, count)
-    return results, grad_image, grid_gradient(gradient, shared) if needs.grid else None

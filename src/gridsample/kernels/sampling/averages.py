@@ -13,30 +13,22 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_float, layout_of, native
-from gridsample.kernels.sampling.antialiasing import LEVELS, halves_for
-from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
+from gridsample.kernels.sampling.antialiasing import LEVELS, halves_for, zero_order
 from gridsample.kernels.sampling.channels_last import (
     backward_channels_last,
-    gather_channels_last,
     pays_channels_last,
 )
-from gridsample.kernels.sampling.division import Averages, Layouts, reads_of
+from gridsample.kernels.sampling.derivatives import Derivatives
+from gridsample.kernels.sampling.division import Averages
+from gridsample.kernels.sampling.gathering import Gathering, plain_weights
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout, shares_weights
-from gridsample.kernels.sampling.levels import plan_at
 from gridsample.kernels.sampling.memory_order import contiguous
 from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
     Samples,
-    dropped_of,
     even_values,
-    fills_of_planes,
-    grid_gradient,
-    grid_sums,
     in_layout,
-    own_grids,
-    readable,
-    readable_points,
     zeros_for,
 )
 from gridsample.kernels.sampling.programs.operations import MEAN_BACKWARD
@@ -72,71 +64,7 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
         return invalid_weights
     if plan.footprint is not None:
         return average_footprints(plan, arrays, averaging, threads)
-    count = threads or pool.cores()
-    arrays = arrays._replace(image=readable_image(plan, arrays.image, count))
-    image, weights, out = arrays.image, arrays.weights, arrays.values
-    # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
-    together = weights is None or shares_weights(layout_of(weights))
-    if together and pays_channels_last(plan, layout_of(image), layout_of(out), False):
-        return gather_channels_last(
-            plan, arrays, lambda part, runs: average(part, runs, averaging, count), count
-        )
-    return sweep(plan, arrays, averaging, count).invalid_weights
-
-
-def readable_image(plan: Plan, image: Array, threads: int) -> Array:
-    """Return an image that programs of means should read: itself, or else a copy."""
-    # They read both parts of a complex number at once.
-    return native(image) if plan.dtype.kind == "c" else readable(plan, image, threads)
-
-
-class Swept(NamedTuple):
-    """What a sweep reports.
-
-    Attributes:
-        invalid_weights: whether some weight that was read may be negative or not finite.
-        footprints: the bits that tasks report of footprints.
-    """
-
-    invalid_weights: bool
-    footprints: int
-
-
-def sweep(
-    plan: Plan,
-    arrays: Samples,
-    averaging: Averaging,
-    threads: int,
-    level: int | None = None,
-    multiplied: bool = False,
-) -> Swept:
-    """Run a program of means.
-
-    Args:
-        plan: the plan.
-        arrays: the arrays.
-        averaging: which pixels count.
-        threads: the maximum number of threads.
-        level: the number of the image's level, over footprints.
-        multiplied: whether pixels are already multiplied by their weights.
-    """
-    image, out = arrays.image, arrays.values
-    at_level = plan if level is None else plan_at(plan, level)
-    weights = plain_weights(at_level, arrays.weights, image, True)
-    grid = readable_points(plan, arrays.grid)
-    layouts = layout_of(image), layout_of(grid), layout_of(out)
-    means = Averages(averaging, None if weights is None else layout_of(weights), multiplied)
-    order, filled = (0,) * len(plan.spatial), arrays.fill is not None
-    launch = prepare_gather(plan, order, Layouts(*layouts, filled, means=means), level)
-    wrong = np.zeros(1, np.int64)
-    report = None if level is None else np.zeros(launch.tasks, np.int64)
-    places = {
-        "image": image, "grid": grid, "out": out, "weights": weights, "invalid_weights": wrong,
-        "shares": arrays.shares, "report": report,
-        **fills_of_planes(plan, (), plan.dtype, arrays.fill, averaging),
-    }  # fmt: skip
-    launch.run(places, threads)
-    return Swept(bool(wrong[0]), 0 if report is None else int(np.bitwise_or.reduce(report)))
+    return Gathering(zero_order(plan), threads or pool.cores(), averaging).sample(plan, arrays)
 
 
 def average_footprints(
@@ -152,8 +80,9 @@ def average_footprints(
     if weights is not None and len(weights) > len(pixels):
         pixels = np.broadcast_to(pixels, (plan.items, *pixels.shape[1:]))
         plan = replace(plan, image_items=plan.items)
-    arrays = arrays._replace(image=readable_image(plan, pixels, count))
-    invalid, used = sweep(plan, arrays, averaging, count, first)
+    gathering = Gathering(zero_order(plan), count, averaging)
+    arrays = arrays._replace(image=gathering.readable(plan, pixels))
+    invalid, used = gathering.sweep(plan, arrays, first)
     if not used and plan.nearest and pixels.dtype.kind in "iu":
         # Plain samples are the same, and more exact, as sums do not represent all integers.
         return average(replace(plan, footprint=None), arrays, averaging, count)
@@ -165,7 +94,7 @@ def average_footprints(
             halves.of(products), halves.of(factors), strict=True
         ):
             smaller = arrays._replace(image=image, weights=halved)
-            sweep(plan, smaller, averaging, count, level, multiplied=True)
+            gathering.sweep(plan, smaller, level, multiplied=True)
     return invalid
 
 
@@ -182,24 +111,6 @@ def multiplied_pixels(
     with np.errstate(all="ignore"):  # a pixel without weight may be infinite
         products = np.multiply(values, factors, dtype=np.result_type(values.dtype, real))
     return np.where(factors == 0, 0, products), factors
-
-
-def plain_weights(
-    plan: Plan, weights: Array | None, image: Array, gathers: bool = False
-) -> Array | None:
-    """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
-
-    If rows of the image are contiguous, so are those of the weights.  Nothing is copied if a few
-    points are sampled.
-    """
-    if weights is None:
-        return None
-    few = gathers and reads_of(plan) <= weights.size and plan.dtype.kind != "c"
-    weights = weights if few else native(weights)
-    beside = image.strides[-1] == image.itemsize
-    if beside and weights.strides[-1] != weights.itemsize and not few:
-        weights = np.ascontiguousarray(weights)
-    return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
 
 
 def average_backward(
@@ -232,37 +143,19 @@ def average_backward(
         )
     image = in_layout(image, like)
     weights = plain_weights(plan, weights, image)
-    shared = plan
-    plan, grid = own_grids(plan, arrays.grid)
-    grid = readable_points(plan, grid)
-    gradient = grid_sums(plan, grid) if needs.grid else None
-    sums = zeros_for(like, arrays.sums) if needs.image or needs.weights else None
+    sums = zeros_for(like, arrays.sums) if adds else None
     of_weights = like.zeros() if needs.weights else None
-    dropped, invalid_weights = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
-    min_weights = np.full(len(dropped), averaging.min_weight, plan.real)
+    invalid_weights = np.zeros(1, np.int64)
     slopes = needs.grid and any(method.powers > 1 for method in plan.methods)
-    needed = {"image"} if sums is not None else set()
-    needed |= {"weights"} if needs.weights else set()
-    needed |= {"grid"} if slopes else set()
-    layouts = Layouts(
-        layout_of(image),
-        layout_of(grid),
-        layout_of(values),
-        arrays.fill is not None,
-        frozenset(needed),
-        count,
-        Averages(averaging, None if weights is None else layout_of(weights)),
-    )
+    needed = MEAN_BACKWARD.chosen(adds, slopes, needs.weights)
+    means = Averages(averaging, None if weights is None else layout_of(weights))
+    order = zero_order(plan)
+    sweeps = Derivatives(MEAN_BACKWARD, plan, order, needed, count, arrays.fill, means)
     places = {
-        "image": image, "grid": grid, "values": values, "sums": sums, "gradient": gradient,
-        "dropped": dropped, "min_weights": min_weights, "weights": weights,
+        "image": image, "grid": arrays.grid, "values": values, "sums": sums, "weights": weights,
         "invalid_weights": invalid_weights, "sums_of_weights": of_weights,
     }  # fmt: skip
-    order = (0,) * len(plan.spatial)
-    for launch in prepare_derivatives(MEAN_BACKWARD, plan, order, layouts) if needed else ():
-        launch.run(places, count)
-    if gradient is not None:
-        gradient = grid_gradient(gradient, shared)
+    gradient = sweeps.compute(places, needs.grid)
     known = None
     if averaging.ignores_nan and image.dtype.kind not in "biu" and sums is not None:
         known = mask_of_known(image, plan.real)

@@ -12,6 +12,7 @@ of W points, in one plane:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -149,6 +150,10 @@ class Operation:
             for name, use in self.arrays.items()
             if not use.needed_for or use.needed_for in needs
         }
+
+    def chosen(self, *needed: bool) -> Needs:
+        """Return the names of the choices that are needed, given whether each one is."""
+        return frozenset(itertools.compress(self.choices, needed))
 
     @property
     def copies(self) -> bool:

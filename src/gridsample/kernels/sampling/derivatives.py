@@ -1,0 +1,258 @@
+"""First and second derivatives of samples, on arrays."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions.plan import Plan
+from gridsample.kernels import threads as pool
+from gridsample.kernels.memory import converted, layout_of, native
+from gridsample.kernels.sampling import antialiasing
+from gridsample.kernels.sampling.calls import prepare_derivatives
+from gridsample.kernels.sampling.channels_last import backward_channels_last, pays_channels_last
+from gridsample.kernels.sampling.division import Averages, Layouts
+from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
+from gridsample.kernels.sampling.memory_order import contiguous
+from gridsample.kernels.sampling.preparing import (
+    Gradients,
+    Needs,
+    Samples,
+    dropped_of,
+    even_values,
+    grid_gradient,
+    grid_sums,
+    in_layout,
+    own_grids,
+    readable_points,
+    same_layout,
+    zeros_for,
+)
+from gridsample.kernels.sampling.programs.operation import Operation
+from gridsample.kernels.sampling.programs.operations import BACKWARD, DOUBLE_BACKWARD
+from gridsample.kernels.sampling.storing import store
+
+Array = np.ndarray[Any, Any]
+Order = tuple[int, ...]
+
+# The numbers that are summed at a time if results have another dtype than sums: 2 MB in single
+# precision, or one plane.
+PART = 1 << 19
+
+
+class Derivatives(NamedTuple):
+    """Derivatives that sweeps over the points of a plan compute.
+
+    Attributes:
+        operation: what is computed.
+        plan: the plan.
+        order: the order of derivatives along each axis, x first.
+        needs: which of the operation's choices are needed; without any, there are no sweeps.
+        threads: the maximum number of threads.
+        fill: the fill value of each channel, or None.
+        means: what means need to know besides, or None.
+    """
+
+    operation: Operation
+    plan: Plan
+    order: Order
+    needs: frozenset[str]
+    threads: int
+    fill: Array | None = None
+    means: Averages | None = None
+
+    def compute(self, arrays: Mapping[str, Array | None], of_grid: bool) -> Array | None:
+        """Add to the sums among some arrays, and store the results.
+
+        Args:
+            arrays: the operation's arrays by name, except the gradient of the grid and those with a
+                number for each plane.
+            of_grid: whether that gradient is returned, which is 0 if no sweep computes it.
+
+        Returns:
+            The gradient of the grid or of affine maps, in the dtype of sums, or None.
+        """
+        image, points, values = arrays["image"], arrays["grid"], arrays["values"]
+        assert image is not None and points is not None and values is not None
+        plan, grid = own_grids(self.plan, points)
+        gradient, sides = grid_sums(plan, grid) if of_grid else None, list[Array]()
+        if self.needs and not plan.vanishes(self.order):
+            grid = readable_points(plan, grid)
+            layouts = Layouts(
+                layout_of(image),
+                layout_of(grid),
+                layout_of(values),
+                self.fill is not None,
+                self.needs,
+                self.threads,
+                self.means,
+            )
+            dropped = dropped_of(plan, self.fill)
+            places = {**arrays, "grid": grid, "gradient": gradient, "dropped": dropped}
+            if self.means is not None:
+                least = self.means.averaging.min_weight
+                places["min_weights"] = np.full(len(dropped), least, plan.real)
+            if plan.footprint is not None:
+                sides = antialiasing.run(self.operation, plan, layouts, places)
+            else:
+                for launch in prepare_derivatives(self.operation, plan, self.order, layouts):
+                    launch.run(places, self.threads)
+        if gradient is None:
+            return None
+        antialiasing.add_sides(sides, grid, gradient, self.threads)
+        return grid_gradient(gradient, self.plan)
+
+
+def backward(
+    plan: Plan,
+    arrays: Samples,
+    needs: Needs,
+    *,
+    order: Order | None = None,
+    threads: int | None = None,
+) -> Gradients:
+    """Compute both gradients of gather, that of maps included: see `gridsample.kernels`.
+
+    Args:
+        plan: the plan.
+        arrays: the arrays, of which ``values`` is the upstream gradient.
+        needs: which gradients are needed.
+        order: the order of derivatives along each axis, x first; None for 0.
+        threads: the maximum number of threads.
+    """
+    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
+    image = contiguous(plan, native(arrays.image), count)
+    values, layout = native(arrays.values), layout_of(image)
+    like = gradient_layout(plan, layout) if needs.image else None
+    if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
+        result = like.of(needs.dtype)
+        return backward_stored(plan, arrays, needs, result, order, count)
+    if pays_channels_last(plan, layout, layout_of(values), needs.image):
+        return backward_channels_last(
+            plan,
+            arrays._replace(image=image, values=values),
+            needs,
+            lambda part, runs: backward(part, runs, needs, order=order, threads=count),
+            count,
+            reads_image=needs.grid,
+        )
+    grad_image = None if like is None else zeros_for(like, arrays.sums)
+    needed = BACKWARD.chosen(needs.image, needs.grid and not plan.nearest)
+    sweeps = Derivatives(BACKWARD, plan, order, needed, count, arrays.fill)
+    values = even_values(values)
+    places = {"image": image, "grid": arrays.grid, "values": values, "sums": grad_image}
+    return Gradients(grad_image, sweeps.compute(places, needs.grid))
+
+
+def backward_stored(
+    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, threads: int
+) -> Gradients:
+    """Compute `backward` with the image's gradient in ``result``, which has another dtype.
+
+    For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
+    separately.
+    """
+    image, grid, values, fill = arrays.image, arrays.grid, arrays.values, arrays.fill
+    compute = functools.partial(backward, order=order, threads=threads)
+    small, gradient = result.size <= PART, None
+    some = Needs(True, needs.grid and small)
+    for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
+        part = arrays._replace(
+            image=image[items, channels],
+            grid=grid[items] if plan.grid_items > 1 else grid,
+            values=values[items, channels],
+            fill=None if fill is None else fill[channels],
+        )
+        count, planes = part.image.shape[:2]
+        piece = replace(plan, image_items=count, grid_items=len(part.grid), channels=planes)
+        gradients = compute(piece, part, some)
+        assert gradients.image is not None
+        store(gradients.image, result[items, channels], threads)
+        gradient = gradients.grid
+        del gradients  # before the next sums are allocated
+    if needs.grid and not small:
+        gradient = compute(plan, arrays, Needs(False, True)).grid
+    return Gradients(result, gradient)
+
+
+def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
+    """Divide an image into parts of a few items and channels; runs of channels stay together."""
+    planes = max(1, PART // math.prod(plan.spatial))
+    runs = image.strides[1] == image.itemsize
+    channels = plan.channels if runs else min(plan.channels, planes)
+    items = max(1, planes // channels) if plan.image_items > 1 else plan.items
+    return [
+        (slice(i, i + items), slice(c, c + channels))
+        for i in range(0, plan.items, items)
+        for c in range(0, plan.channels, channels)
+    ]
+
+
+def scatter(
+    plan: Plan,
+    values: Array,
+    grid: Array,
+    *,
+    order: Order | None = None,
+    dtype: np.dtype[Any] | None = None,
+    threads: int | None = None,
+) -> Array:
+    """Compute the transpose of gather: see `gridsample.kernels`; ``dtype`` as in `backward`."""
+    kind = complex_of(plan.real) if values.dtype.kind == "c" else plan.real
+    shape = plan.image_items, plan.channels, *plan.spatial
+    nothing = np.broadcast_to(np.zeros((), kind), shape)
+    needs = Needs(True, False, dtype=dtype)
+    gradients = backward(plan, Samples(nothing, grid, values), needs, order=order, threads=threads)
+    assert gradients.image is not None
+    return gradients.image
+
+
+def backward_twice(
+    plan: Plan,
+    arrays: Samples,
+    upstream: Array | None,
+    grid_tangent: Array,
+    needs: Needs,
+    *,
+    order: Order | None = None,
+    threads: int | None = None,
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Compute the gradients of backward: see `gridsample.kernels`.
+
+    Args:
+        plan: the plan.
+        arrays: the arrays, of which ``values`` is the upstream gradient of the samples.
+        upstream: the upstream gradient of the image's gradient, or None for 0.
+        grid_tangent: that of the grid's gradient.
+        needs: which gradients are needed.
+        order: the order of derivatives along each axis, x first; None for 0.
+        threads: the maximum number of threads.
+
+    Returns:
+        The gradients of the values, the image and the grid; None where they are not needed.
+    """
+    image, grid, values = arrays[:3]
+    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
+    kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
+    like = gradient_layout(plan, layout_of(image))
+    values = even_values(values)
+    results = np.zeros_like(values, kind) if needs.values else None
+    if results is not None and not same_layout(layout_of(values), layout_of(results)):
+        values = values.copy(order="K")  # of an array with gaps, or broadcast
+    grad_image = like.zeros() if needs.image else None
+    # Like the grid, tangents are repeated where each item should have a grid of its own.
+    _, tangents = own_grids(plan, converted(grid_tangent, plan.real))
+    places = {
+        "image": in_layout(image, like), "grid": grid, "values": values, "results": results,
+        "sums": grad_image, "tangents": np.ascontiguousarray(tangents),
+        "upstream": None if upstream is None else in_layout(converted(upstream, kind), like),
+    }  # fmt: skip
+    flags = needs.image, needs.grid, needs.values, upstream is not None
+    needed = DOUBLE_BACKWARD.chosen(*flags)
+    sweeps = Derivatives(DOUBLE_BACKWARD, plan, order, needed, count)
+    return results, grad_image, sweeps.compute(places, needs.grid)
