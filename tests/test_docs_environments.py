@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from environments import canonical, environment_with, packages_of
+from environments import canonical, closure, environment_with, packages_of
 from test_docs import LONG, PAGES, ROOT, blocks, name
 
 # Modules that are not named as their packages are.
@@ -81,14 +81,37 @@ def codes(page: Path) -> list[str]:
     return [block.code for block in ours if block.language == "python"]
 
 
+def pages_by_environment() -> list[list[Path]]:
+    """The pages with code, together if they say to install the same packages."""
+    groups: dict[frozenset[str], list[Path]] = {}
+    for page in GUIDES:
+        if codes(page):
+            groups.setdefault(closure(frozenset(said(page))), []).append(page)
+    return [*groups.values()]
+
+
+# Runs the pages in these folders, each with names of its own.
+RUN = """
+import os, sys
+
+for folder in sys.argv[1:]:
+    os.chdir(folder)
+    print(folder, file=sys.stderr)
+    with open("page.py", encoding="utf-8") as page:
+        exec(page.read(), {"__name__": "__main__"})
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in GUIDES if codes(page)], ids=name)
-def test_a_page_runs_with_what_it_says_to_install(page: Path, tmp_path: Path) -> None:
-    (tmp_path / "page.py").write_text("\n".join(codes(page)), encoding="utf-8")
+@pytest.mark.parametrize("pages", pages_by_environment(), ids=lambda pages: name(pages[0]))
+def test_pages_run_with_what_they_say_to_install(pages: list[Path], tmp_path: Path) -> None:
+    folders = [tmp_path / name(page).replace("/", "-") for page in pages]
+    for folder, page in zip(folders, pages, strict=True):
+        folder.mkdir()
+        (folder / "page.py").write_text("\n".join(codes(page)), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "page.py"],
-        cwd=tmp_path,
-        env=environment_with(said(page), tmp_path),
+        [sys.executable, "-c", RUN, *map(str, folders)],
+        env=environment_with(said(pages[0]), tmp_path),
         capture_output=True,
         text=True,
         check=False,
