@@ -10,10 +10,10 @@ import pytest
 
 import gridsample
 from gridsample.kernels.memory import layout_of
-from gridsample.kernels.sampling import channels_last
+from gridsample.kernels.sampling import channels_last, copies
 
 Array = np.ndarray[Any, Any]
-# More numbers than `channels_last.FEW_SAMPLES`, and more than four points for each pixel.
+# More numbers than `paying.FEW_SAMPLES`, and more than four points for each pixel.
 ITEMS, CHANNELS, SPATIAL, OUT = 3, 9, (13, 17), (31, 33)
 
 LAYOUTS = pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def test_the_image_of_means_is_read_for_its_own_gradient(
 def test_only_planes_are_copied(
     monkeypatch: pytest.MonkeyPatch, image_last: bool, values_last: bool
 ) -> None:
-    copied, transpose = list[str](), channels_last.transpose_matrices
+    copied, transpose = list[str](), copies.transpose_matrices
 
     def noted(source: Array, target: Array, *arguments: Any) -> None:
-        copied.append("planes" if channels_last.are_runs(layout_of(target)) else "runs")
+        copied.append("planes" if copies.are_runs(layout_of(target)) else "runs")
         transpose(source, target, *arguments)
 
-    monkeypatch.setattr(channels_last, "transpose_matrices", noted)
+    monkeypatch.setattr(copies, "transpose_matrices", noted)
     image, grid, upstream = inputs("float32", ITEMS)
     image, upstream = laid_out(image, image_last), laid_out(upstream, values_last)
     gridsample.grid_sample(image, grid, "cubic", out=np.empty_like(upstream))

@@ -14,7 +14,7 @@ import torch
 import gridsample
 from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import layout_of
-from gridsample.kernels.sampling import memory_order
+from gridsample.kernels.sampling import copies
 from gridsample.kernels.sampling.layouts import gradient_layout
 
 Array = np.ndarray[Any, Any]
@@ -32,21 +32,21 @@ def in_order(array: Array, order: tuple[int, ...]) -> Array:
 def test_copies_have_the_same_pixels_in_rows(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], dtype: str
 ) -> None:
-    monkeypatch.setattr(memory_order, "pays_contiguous", lambda *_: True)
+    monkeypatch.setattr(copies, "pays_contiguous", lambda *_: True)
     image = cases.pixels(cases.generator("orders", shape), shape, dtype)
     plan: Any = None
     for order in itertools.permutations(range(len(shape))):
         if order[-1] == len(shape) - 1:
             continue
         turned = in_order(image, order)
-        assert memory_order.dense_order(layout_of(turned)) is not None
+        assert copies.dense_order(layout_of(turned)) is not None
         for threads in (1, 2):
-            copy = memory_order.contiguous(plan, turned, threads)
+            copy = copies.contiguous(plan, turned, threads)
             np.testing.assert_array_equal(copy, image)
             assert copy.strides[-1] == image.itemsize
     gaps = np.repeat(in_order(image, (*range(len(shape)),)), 2, -1)[..., ::2]
-    assert memory_order.dense_order(layout_of(gaps)) is None
-    np.testing.assert_array_equal(memory_order.contiguous(plan, gaps, 1), image)
+    assert copies.dense_order(layout_of(gaps)) is None
+    np.testing.assert_array_equal(copies.contiguous(plan, gaps, 1), image)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.kernels.memory import as_float, converted
-from gridsample.kernels.sampling.storing import STORED_AT_ONCE as MANY
-from gridsample.kernels.sampling.storing import store, stored
+from gridsample.kernels.sampling.copies import STORED_AT_ONCE as MANY
+from gridsample.kernels.sampling.copies import store, stored
 
 Array = np.ndarray[Any, Any]
 HALVES = pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16], ids=["half", "bfloat"])

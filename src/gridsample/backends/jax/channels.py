@@ -1,7 +1,7 @@
 """Steps for images with many channels, which are copied so that channels are neighbours in memory.
 
 This takes less time than to process planes one by one, and is done a few items at a time, while
-they are in the cache: see `gridsample.kernels.sampling.channels_last`, which decides when it pays.
+they are in the cache: see `gridsample.kernels.sampling.channels_last`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gridsample.definitions.plan import Plan
 
 def pays(call: TracedCall, image: ArrayType, values: ArrayType, adds: bool) -> bool:
     """Whether it pays to copy an image so that channels come last in memory."""
-    from gridsample.kernels.sampling.channels_last import pays_channels_last
+    from gridsample.kernels.sampling.paying import pays_channels_last
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
     layouts = layout_of(image), layout_of(values)
@@ -79,7 +79,7 @@ class Copies:
 
 def transposition(shape: tuple[int, int, int], source: Operand, target: Operand) -> LaunchStep:
     """Transpose matrices that follow each other in memory."""
-    from gridsample.kernels.sampling.memory_order import prepare_transposition
+    from gridsample.kernels.sampling.copies import prepare_transposition
 
     launch = prepare_transposition(*shape, source.type.dtype.itemsize)
     return LaunchStep(launch, {"source": source.place, "target": target.place}, {})

@@ -27,7 +27,7 @@ from gridsample.definitions.operators import Operator
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, converted, layout_of
 from gridsample.kernels.run import Launch
-from gridsample.kernels.sampling.memory_order import transpose_matrices
+from gridsample.kernels.sampling.copies import transpose_matrices
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]

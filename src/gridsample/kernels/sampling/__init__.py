@@ -1,12 +1,12 @@
 """CPU kernels for sampling, as programs of the vector language.
 
-The functions are those of `gridsample.kernels`.  They make arrays readable, allocate results and run
-the programs that `calls` prepares: `gathering` for samples, `derivatives`, `averages` for means over
-the pixels that count.  This module prepares calls that are repeated.
+The functions are those of `gridsample.kernels`.  They make arrays readable, allocate results, and
+run the programs that `calls` prepares: `gathering` for samples, `derivatives`, and `averages` for
+means over the pixels that count.  This module prepares calls that are repeated.
 
 The other modules here run at each call, or once for each layout of arrays, and compute with arrays
 and numbers: `layouts`, `division`, `preparing`, `calls`, `levels`, `gathering`, `derivatives`,
-`averages`, `antialiasing`, `channels_last`, `memory_order`, `storing`, `halving`, `settings`.
+`averages`, `antialiasing`, `paying`, `copies`, `channels_last`, `halving`, `settings`.
 The functions that write programs are in `gridsample.kernels.sampling.programs`.
 """
 
@@ -36,21 +36,19 @@ from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
-from gridsample.kernels.sampling.channels_last import pays_channels_last
 from gridsample.kernels.sampling.derivatives import backward as backward
 from gridsample.kernels.sampling.derivatives import backward_twice as backward_twice
 from gridsample.kernels.sampling.derivatives import scatter as scatter
 from gridsample.kernels.sampling.division import Averages, Layouts, with_own_grids
 from gridsample.kernels.sampling.gathering import Gathering
 from gridsample.kernels.sampling.layouts import gradient_layout
-from gridsample.kernels.sampling.memory_order import pays_contiguous
+from gridsample.kernels.sampling.paying import is_readable, pays_channels_last, pays_contiguous
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
 from gridsample.kernels.sampling.preparing import Needs as Needs
 from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
     are_readable,
     dropped_of,
-    is_readable,
     readable,
     readable_points,
 )

@@ -14,15 +14,13 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_float, layout_of, native
 from gridsample.kernels.sampling.antialiasing import LEVELS, halves_for, zero_order
-from gridsample.kernels.sampling.channels_last import (
-    backward_channels_last,
-    pays_channels_last,
-)
+from gridsample.kernels.sampling.channels_last import backward_channels_last
+from gridsample.kernels.sampling.copies import contiguous, stored
 from gridsample.kernels.sampling.derivatives import Derivatives
 from gridsample.kernels.sampling.division import Averages
 from gridsample.kernels.sampling.gathering import Gathering, plain_weights
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout, shares_weights
-from gridsample.kernels.sampling.memory_order import contiguous
+from gridsample.kernels.sampling.paying import pays_channels_last
 from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
@@ -32,7 +30,6 @@ from gridsample.kernels.sampling.preparing import (
     zeros_for,
 )
 from gridsample.kernels.sampling.programs.operations import MEAN_BACKWARD
-from gridsample.kernels.sampling.storing import stored
 
 Array = np.ndarray[Any, Any]
 

@@ -17,70 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.caches import cached_call
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.caches import whole_lines
-from gridsample.kernels.memory import Layout, is_dense, layout_of
-from gridsample.kernels.sampling.division import fit_together, taps_of
-from gridsample.kernels.sampling.layouts import are_runs, element, gradient_layout
-from gridsample.kernels.sampling.memory_order import (
-    COPIED_AT_ONCE,
-    LARGEST_COPY,
-    transpose_matrices,
-)
+from gridsample.kernels.memory import layout_of
+from gridsample.kernels.sampling.copies import copy_channels, memory_for_runs
+from gridsample.kernels.sampling.layouts import gradient_layout
+from gridsample.kernels.sampling.paying import COPIED_AT_ONCE
 from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 
 Array = np.ndarray[Any, Any]
-
-# The fewest channels that are made neighbours.
-MIN_CHANNELS = 8
-# The fewest samples for which only one of the two, the image or the samples, is copied.
-FEW_SAMPLES = 1 << 12
-# The fewest taps for each pixel for which an image is copied, if they are read, and if they are
-# added to.
-TAPS_READ, TAPS_ADDED = 16, 4
-# The fewest if these are read from planes of so many pixels, or two along each axis are added to
-# planes: such planes are processed in blocks, and stay in the cache (`division.Blocks`).
-TAPS_READ_IN_BLOCKS, PLANE_IN_BLOCKS, TAPS_ADDED_IN_BLOCKS = 64, 1 << 15, 16
-
-
-@cached_call(256)
-def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) -> bool:
-    """Whether to copy those of these arrays that are planes, so that all channels are neighbours.
-
-    Runs save time for each tap, most if they are added to, and copies take time for each pixel.  Of
-    two taps along an axis, reading takes less time in planes.
-
-    Args:
-        plan: the plan.
-        image, values: the layouts of both.
-        adds: whether pixels are added to, as for the image's gradient.
-    """
-    image_runs, values_run = are_runs(image), are_runs(values)
-    fits = plan.image_items == plan.items and not (plan.votes or plan.footprint)
-    copyable = (image_runs or is_dense(image)) and (values_run or is_dense(values))
-    if plan.channels == 1 or not (fits and copyable) or (image_runs and values_run):
-        return False
-    many, numbers = max(method.taps for method in plan.methods) > 2, plan.channels * plan.points
-    enough = numbers >= FEW_SAMPLES or not (image_runs or values_run)
-    pays = enough and numbers * values[2].itemsize <= LARGEST_COPY and values[2].itemsize <= 8
-    if image_runs:
-        return pays and not plan.nearest and (many or plan.channels >= MIN_CHANNELS)
-    pixels, taps = math.prod(plan.spatial), max(taps_of(plan), TAPS_ADDED)
-    if adds:
-        blocks = not many and len(plan.spatial) < 3 and fit_together(plan, element(plan.real))
-        min_taps = TAPS_ADDED_IN_BLOCKS if blocks else TAPS_ADDED
-    else:
-        min_taps = TAPS_READ_IN_BLOCKS if pixels >= PLANE_IN_BLOCKS else TAPS_READ
-    return (
-        pays
-        and plan.channels >= MIN_CHANNELS
-        and (many or adds)
-        and image[2].itemsize <= 8
-        and min(plan.points, pixels) >= MIN_CHANNELS
-        and taps * plan.points >= min_taps * pixels
-        and plan.channels * pixels * plan.real.itemsize <= LARGEST_COPY
-    )
 
 
 class Part(NamedTuple):
@@ -212,35 +156,3 @@ def joined(parts: Sequence[Array], shared: bool) -> Array | None:
     if not parts:
         return None
     return functools.reduce(np.add, parts) if shared else np.concatenate(parts)
-
-
-def memory_for_runs(arrays: Sequence[Array | None]) -> list[Array | None]:
-    """Return uninitialised runs of channels in place of planes (N, C, ...); None for other arrays.
-
-    They are parts of one block of memory.  Of several blocks, the C library would return most to
-    the system after each call, and to get them back takes longer than many a call.
-    """
-    planes = [None if a is None or are_runs(layout_of(a)) else a for a in arrays]
-    sizes = [0 if array is None else whole_lines(array.nbytes) for array in planes]
-    block, begin, runs = np.empty(sum(sizes), np.uint8), 0, list[Array | None]()
-    for array, size in zip(planes, sizes, strict=True):
-        if array is None:
-            runs.append(None)
-            continue
-        items, channels, *shape = array.shape
-        memory = block[begin : begin + array.nbytes].view(array.dtype)
-        memory = memory.reshape(items, *shape, channels)
-        runs.append(memory.transpose(0, -1, *range(1, memory.ndim - 1)))
-        begin += size
-    return runs
-
-
-def copy_channels(source: Array, target: Array, threads: int) -> None:
-    """Copy an array (N, C, ...) of planes, or of runs of channels, to the other one, or itself."""
-    items, channels, *shape = source.shape
-    from_runs, to_runs = are_runs(layout_of(source)), are_runs(layout_of(target))
-    if from_runs != to_runs:
-        matrix = (math.prod(shape), channels) if from_runs else (channels, math.prod(shape))
-        transpose_matrices(source, target, (items, *matrix), threads)
-    elif source is not target:
-        target[...] = source

@@ -15,10 +15,11 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import converted, layout_of, native
 from gridsample.kernels.sampling import antialiasing
 from gridsample.kernels.sampling.calls import prepare_derivatives
-from gridsample.kernels.sampling.channels_last import backward_channels_last, pays_channels_last
+from gridsample.kernels.sampling.channels_last import backward_channels_last
+from gridsample.kernels.sampling.copies import contiguous, store
 from gridsample.kernels.sampling.division import Averages, Layouts
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
-from gridsample.kernels.sampling.memory_order import contiguous
+from gridsample.kernels.sampling.paying import pays_channels_last
 from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
@@ -35,7 +36,6 @@ from gridsample.kernels.sampling.preparing import (
 )
 from gridsample.kernels.sampling.programs.operation import Operation
 from gridsample.kernels.sampling.programs.operations import BACKWARD, DOUBLE_BACKWARD
-from gridsample.kernels.sampling.storing import store
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]

@@ -10,10 +10,11 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import layout_of, native
 from gridsample.kernels.sampling.calls import prepare_gather
-from gridsample.kernels.sampling.channels_last import gather_channels_last, pays_channels_last
+from gridsample.kernels.sampling.channels_last import gather_channels_last
 from gridsample.kernels.sampling.division import Averages, Layouts, reads_of
 from gridsample.kernels.sampling.layouts import shares_weights
 from gridsample.kernels.sampling.levels import plan_at
+from gridsample.kernels.sampling.paying import pays_channels_last
 from gridsample.kernels.sampling.preparing import (
     Samples,
     fills_of_planes,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +25,10 @@ from gridsample.kernels.memory import (
     native,
     spacing,
 )
-from gridsample.kernels.sampling.division import divide_points, lanes_of, reads_of, with_own_grids
+from gridsample.kernels.sampling.copies import contiguous
+from gridsample.kernels.sampling.division import divide_points, lanes_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
-from gridsample.kernels.sampling.memory_order import contiguous, pays_contiguous
+from gridsample.kernels.sampling.paying import is_readable
 from gridsample.kernels.sampling.settings import STRIP
 
 Array = np.ndarray[Any, Any]
@@ -165,20 +165,6 @@ def readable(plan: Plan, image: Array, threads: int) -> Array:
     if is_readable(plan, layout_of(image)):
         return image
     return contiguous(plan, native(image), threads)
-
-
-@cached_call(256)
-def is_readable(plan: Plan, image: Layout) -> bool:
-    """Whether programs that gather should read an image of this layout.
-
-    If it is not native, they read single bytes in order, which is slower.  It is still faster than
-    to copy the image if they read few of its pixels.
-    """
-    shape, strides, dtype = image
-    pixels = math.prod([n for n, stride in zip(shape, strides, strict=True) if stride])
-    if pays_contiguous(plan, image):
-        return False
-    return is_native(strides, dtype) or reads_of(plan) <= pixels
 
 
 def even_values(values: Array) -> Array:
