@@ -143,7 +143,7 @@ def test_ties_go_to_the_smaller_label():
     assert result[0, 0].tolist() == [[2, 3, 3], [4, 0, 3], [4, 4, 1]]
 
 
-def test_results_do_not_depend_on_slabs(monkeypatch):
+def test_results_do_not_depend_on_bands(monkeypatch):
     volume, labels = rng.random((2, 12, 13, 14)), labels_like((2, 12, 13, 14))
     calls = [
         lambda **options: resample(volume, (5, 1, 1), (2, 1.3, 1.1), order_separate=3, **options),
@@ -154,7 +154,7 @@ def test_results_do_not_depend_on_slabs(monkeypatch):
         lambda **options: resample(labels, (1, 1.2, 1), (0.8, 1.3, 1.1), True, 1, **options),
     ]
     expected = [call() for call in calls]
-    monkeypatch.setattr(medical, "MIN_SLAB_BYTES", 1)
+    monkeypatch.setattr(medical, "MIN_BAND_BYTES", 1)
     for call, desired in zip(calls, expected, strict=True):
         np.testing.assert_allclose(call(), desired, rtol=0, atol=1e-12)
 

@@ -25,9 +25,9 @@ Array = Any
 
 __all__ = ["resample", "resample_data_or_seg_to_shape"]
 
-# The ratio of spacings above which a volume is anisotropic, and the fewest bytes of a slab.
+# The ratio of spacings above which a volume is anisotropic, and the fewest bytes of a band.
 ANISOTROPY = 3
-MIN_SLAB_BYTES = 1 << 20
+MIN_BAND_BYTES = 1 << 20
 # Shares of labels that differ by no more are equal: sums in single precision are that exact.
 TIE = 1e-5
 # Integers up to which labels are counted in a table.
@@ -320,10 +320,10 @@ def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = No
 # The axis of slices, a few of them at a time ------------------------------------------------------
 
 
-def slabs(out: Array, bytes_each: int) -> Iterator[slice]:
+def bands(out: Array, bytes_each: int) -> Iterator[slice]:
     """Parts of the first axis of an output that need little memory beside it."""
     row = max(1, math.prod(out.shape[1:]) * bytes_each)
-    rows = max(1, max(MIN_SLAB_BYTES, out.nbytes // 48) // row)
+    rows = max(1, max(MIN_BAND_BYTES, out.nbytes // 48) // row)
     for first in range(0, len(out), rows):
         yield slice(first, min(first + rows, len(out)))
 
@@ -343,7 +343,7 @@ def by_slices(
     size = out.shape[1:]
     if slice_zoom.is_identity:
         slice_zoom = slice_zoom._replace(order=0)
-    for rows in slabs(out, out.itemsize):
+    for rows in bands(out, out.itemsize):
         if slice_zoom.order == 0:
             used, index = np.unique(nearest_inputs(slice_zoom)[rows], return_inverse=True)
             out[rows] = resize(slices[used], size, order, rules[0])[index]
@@ -367,11 +367,11 @@ def relabel_slices(slices: Any, size: Sequence[int], order: int, rule: Rule) -> 
 
 
 def relabel(labels: Any, out: Any, zooms: Sequence[Zoom], rule: Rule) -> None:
-    """Resize a label map, a slab at a time."""
+    """Resize a label map, a band at a time."""
     if zooms[-1].order == 0:
         out[...] = zoom_axes(labels, zooms)
         return
-    for rows in slabs(out, 16):  # a share, its best, and two masks
+    for rows in bands(out, 16):  # a share, its best, and two masks
         relabel_part(labels[inputs_of(zooms[0], rows)], out[rows], zooms, rows, rule)
 
 

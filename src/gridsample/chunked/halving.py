@@ -91,7 +91,7 @@ class Halving:
     size: int
     dtype: np.dtype[Any]
 
-    def pieces(self, start: int, stop: int) -> Intervals:
+    def intervals(self, start: int, stop: int) -> Intervals:
         """Return the inputs of the entries ``start`` to ``stop``, which `compute` takes."""
         return (pixels_of(self.size, start, stop),)
 

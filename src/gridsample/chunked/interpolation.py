@@ -54,14 +54,14 @@ class Interpolation:
         stops = first[np.append(ends, len(first) - 1)] + 2
         return first[np.append(0, ends + 1)], stops if self.wraps else np.minimum(stops, self.size)
 
-    def pieces(self, start: int, stop: int) -> Intervals:
+    def intervals(self, start: int, stop: int) -> Intervals:
         """Return the inputs of the entries ``start`` to ``stop``, which `compute` takes."""
-        pieces = list[tuple[int, int]]()
+        intervals = list[tuple[int, int]]()
         for first, end in zip(*(ends.tolist() for ends in self.spans(start, stop)), strict=True):
-            pieces.append((first, min(end, self.size)))
+            intervals.append((first, min(end, self.size)))
             if end > self.size:
-                pieces.append((0, end - self.size))
-        return tuple(pieces)
+                intervals.append((0, end - self.size))
+        return tuple(intervals)
 
     def compute(self, inputs: Array, start: int, stop: int) -> Array:
         """Compute some entries of all lines from their inputs."""

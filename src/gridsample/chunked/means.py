@@ -55,8 +55,8 @@ class RegionPoints(SamplePoints):
 def hull_of(region: Region) -> Block:
     """Return the smallest box that covers a region; that of an empty one has a pixel."""
     return tuple(
-        slice(min((a for a, _ in pieces), default=0), max((b for _, b in pieces), default=1))
-        for pieces in region.axes
+        slice(min((a for a, _ in intervals), default=0), max((b for _, b in intervals), default=1))
+        for intervals in region.axes
     )
 
 

@@ -110,8 +110,8 @@ class Halved(Pixels):
         """Compute a box."""
         source = list(box)
         for each in self.halvings:
-            (piece,) = each.pieces(box[each.axis].start, box[each.axis].stop)
-            source[each.axis] = slice(*piece)
+            (interval,) = each.intervals(box[each.axis].start, box[each.axis].stop)
+            source[each.axis] = slice(*interval)
         values = self.pixels[tuple(source)]
         for each in self.halvings:
             part = box[each.axis]

@@ -86,7 +86,7 @@ class Region(NamedTuple):
             chunks: the sizes of the chunks along each axis.
         """
         return itertools.product(
-            *[chunks_of(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True)]
+            *[chunks_of(axis, sizes) for axis, sizes in zip(self.axes, chunks, strict=True)]
         )
 
 
@@ -95,10 +95,10 @@ def lengths_of(block: Sequence[slice]) -> Shape:
     return tuple([part.stop - part.start for part in block])
 
 
-def chunks_of(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
+def chunks_of(intervals: Intervals, sizes: Sequence[int]) -> Sequence[int]:
     """Return the chunks of an axis that overlap intervals, in order."""
     ends = ends_of(tuple(sizes))
-    found = [overlapping(start, stop, ends) for start, stop in pieces]
+    found = [overlapping(start, stop, ends) for start, stop in intervals]
     return found[0] if len(found) == 1 else sorted(set().union(*found))
 
 
@@ -328,9 +328,9 @@ def pixels_between(call: Sampling, a: int, size: int, low: float, high: float) -
         low, high = min(max(low, 0.0), size - 1.0), min(max(high, 0.0), size - 1.0)
     if folds and boundary.code == axis.REFLECTION and not 0 <= low <= high <= size - 1:
         # Whatever rounding does, a folded position is next to a folded pixel.
-        pieces = folded(math.floor(low), math.ceil(high), size, boundary, aligned)
+        intervals = folded(math.floor(low), math.ceil(high), size, boundary, aligned)
         last = method.taps  # a clamp may move the position by half a pixel
-        return merged([(max(a - last, 0), min(b + last, size)) for a, b in pieces])
+        return merged([(max(a - last, 0), min(b + last, size)) for a, b in intervals])
     if method.rounding == axis.FLOOR:
         first, final = math.floor(low), math.floor(high)
     else:
@@ -364,10 +364,10 @@ def intervals_of(pixels: Array) -> Intervals:
     return tuple(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
-def merged(pieces: Sequence[Interval]) -> Intervals:
+def merged(intervals: Sequence[Interval]) -> Intervals:
     """Merge intervals that overlap or touch."""
     result: list[Interval] = []
-    for start, stop in sorted(pieces):
+    for start, stop in sorted(intervals):
         if result and start <= result[-1][1]:
             result[-1] = result[-1][0], max(stop, result[-1][1])
         else:

@@ -56,12 +56,12 @@ class Part(NamedTuple):
     """What a part of a line is filtered with.
 
     Attributes:
-        pieces: the intervals of pixels, in the order in which they follow each other along the
+        intervals: the intervals of pixels, in the order in which they follow each other along the
             line, which is not ascending where a line is wrapped around.
         keep: the part among these pixels.
     """
 
-    pieces: Intervals
+    intervals: Intervals
     keep: slice
 
 
@@ -90,9 +90,9 @@ def part_of_line(line: Line, start: int, stop: int, size: int, dtype: np.dtype[A
         >>> import numpy as np
         >>> from gridsample.chunked.splines import Line, part_of_line
         >>> part_of_line(Line(0, 3, "mirror"), 0, 64, 1000, np.dtype(np.float64))
-        Part(pieces=((0, 95),), keep=slice(0, 64, None))
+        Part(intervals=((0, 95),), keep=slice(0, 64, None))
         >>> part_of_line(Line(0, 3, "wrap"), 0, 64, 1000, np.dtype(np.float64))
-        Part(pieces=((969, 1000), (0, 95)), keep=slice(31, 95, None))
+        Part(intervals=((969, 1000), (0, 95)), keep=slice(31, 95, None))
     """
     margin = halo(line.order, dtype)
     low, high = start - margin, stop + margin
@@ -101,14 +101,14 @@ def part_of_line(line: Line, start: int, stop: int, size: int, dtype: np.dtype[A
     if not BOUNDARIES[line.boundary].joins_ends:
         low, high = max(low, 0), min(high, size)
         return Part(((low, high),), slice(start - low, stop - low))
-    pieces = [(low + size, size)] if low < 0 else []
-    pieces.append((max(low, 0), min(high, size)))
-    pieces += [(0, high - size)] if high > size else []
-    return Part(tuple(pieces), slice(margin, margin + stop - start))
+    intervals = [(low + size, size)] if low < 0 else []
+    intervals.append((max(low, 0), min(high, size)))
+    intervals += [(0, high - size)] if high > size else []
+    return Part(tuple(intervals), slice(margin, margin + stop - start))
 
 
 def filter_part(pixels: Array, line: Line, part: Part) -> Array:
-    """Filter the pixels of a part's pieces in this thread, and keep those of the part."""
+    """Filter the pixels of a part's intervals in this thread, and keep those of the part."""
     pixels = pixels - line.fill if np.any(line.fill) else pixels
     result = spline_filter(pixels, line.order, line.boundary, axes=line.axis, threads=1)
     kept: Array = result[(slice(None),) * line.axis + (part.keep,)]
@@ -164,7 +164,7 @@ def region_around(
     for line in lines:
         k = line.axis - lead
         parts = [part_of_line(line, *ends, shape[k], dtype) for ends in axes[k]]
-        axes[k] = merged([piece for part in parts for piece in part.pieces])
+        axes[k] = merged([interval for part in parts for interval in part.intervals])
     return Region(tuple(axes))
 
 
@@ -173,12 +173,12 @@ class Surroundings(NamedTuple):
 
     Attributes:
         parts: the part of each line that is filtered.
-        pieces: the intervals of pixels along every axis of the array.
+        intervals: the intervals of pixels along every axis of the array.
         offsets: where these intervals begin if they follow each other, and where the last one ends.
     """
 
     parts: Sequence[Part]
-    pieces: Sequence[Intervals]
+    intervals: Sequence[Intervals]
     offsets: Sequence[Sequence[int]]
 
     @classmethod
@@ -186,25 +186,25 @@ class Surroundings(NamedTuple):
         cls, box: Sequence[slice], lines: Sequence[Line], shape: Sequence[int], dtype: Any
     ) -> Surroundings:
         """Find the surroundings of a box (slices of all axes) of an image of a shape."""
-        pieces: list[Intervals] = [((part.start, part.stop),) for part in box]
+        intervals: list[Intervals] = [((part.start, part.stop),) for part in box]
         parts = [
             part_of_line(line, box[line.axis].start, box[line.axis].stop, shape[line.axis], dtype)
             for line in lines
         ]
         for line, part in zip(lines, parts, strict=True):
-            pieces[line.axis] = part.pieces
+            intervals[line.axis] = part.intervals
         offsets = [
             [*itertools.accumulate((stop - start for start, stop in line), initial=0)]
-            for line in pieces
+            for line in intervals
         ]
-        return cls(parts, pieces, offsets)
+        return cls(parts, intervals, offsets)
 
     def read(self, read: Reader, axis: int, strip: slice, out: Array) -> None:
-        """Store the pixels of a strip along an axis, of all pieces along the others."""
-        for chosen in itertools.product(*(range(len(pieces)) for pieces in self.pieces)):
+        """Store the pixels of a strip along an axis, of all intervals along the others."""
+        for chosen in itertools.product(*(range(len(intervals)) for intervals in self.intervals)):
             source, target = list[slice](), list[slice]()
             for k, n in enumerate(chosen):
-                start, (low, high) = self.pieces[k][n][0], self.offsets[k][n : n + 2]
+                start, (low, high) = self.intervals[k][n][0], self.offsets[k][n : n + 2]
                 first = 0
                 if k == axis:
                     low, high, first = max(low, strip.start), min(high, strip.stop), strip.start
@@ -283,6 +283,6 @@ def with_last_halo(
     if len(region.axes[k]) != 1:
         return None
     part = part_of_line(line, *region.axes[k][0], shape[k], dtype)
-    if len(part.pieces) != 1:
+    if len(part.intervals) != 1:
         return None
-    return Region((*region.axes[:k], part.pieces, *region.axes[k + 1 :]))
+    return Region((*region.axes[:k], part.intervals, *region.axes[k + 1 :]))

@@ -47,8 +47,8 @@ class ImageWindow:
         """
         last = channel_axis == -1
         spatial = shape[1:-1] if last else shape[2:]
-        extents = [max((stop for _, stop in pieces), default=1) for pieces in region.axes]
-        starts = [min((start for start, _ in pieces), default=0) for pieces in region.axes]
+        extents = [max((stop for _, stop in intervals), default=1) for intervals in region.axes]
+        starts = [min((start for start, _ in intervals), default=0) for intervals in region.axes]
         region_shape = [stop - start for start, stop in zip(starts, extents, strict=True)]
         channels = shape[-1] if last else shape[1]
         step, strides = channels if last else 1, list[int]()

@@ -37,9 +37,9 @@ class Filter:
         """Return what a part of a line is filtered with."""
         return part_of_line(self.line, start, stop, self.size, self.dtype)
 
-    def pieces(self, start: int, stop: int) -> Intervals:
+    def intervals(self, start: int, stop: int) -> Intervals:
         """Return the inputs of a part of a line, in the order in which `compute` takes them."""
-        return self.part(start, stop).pieces
+        return self.part(start, stop).intervals
 
     def compute(self, inputs: Array, start: int, stop: int) -> Array:
         """Compute a part of all lines from its inputs."""
@@ -68,8 +68,8 @@ def along_axis(image: Any, operation: Operation, out_chunks: Sequence[int]) -> A
             part = block[axis]
             keys = [
                 (image.name, *index[:axis], k, *index[axis + 1 :])
-                for piece in operation.pieces(part.start, part.stop)
-                for k in overlapping(*piece, ends_of(sizes))
+                for interval in operation.intervals(part.start, part.stop)
+                for k in overlapping(*interval, ends_of(sizes))
             ]
             yield index, (compute, common, part, keys)
 
@@ -80,11 +80,12 @@ def along_axis(image: Any, operation: Operation, out_chunks: Sequence[int]) -> A
 def compute(call: LineCall, part: slice, chunks: Sequence[Array]) -> Array:
     """Compute a part of lines, given the chunks that its inputs overlap; what a task runs."""
     operation, ends = call.operation, ends_of(call.chunks)
-    pieces, chunk, axis = operation.pieces(part.start, part.stop), iter(chunks), operation.axis
+    intervals = operation.intervals(part.start, part.stop)
+    chunk, axis = iter(chunks), operation.axis
     shape = list(chunks[0].shape)
-    shape[axis] = sum(stop - start for start, stop in pieces)
+    shape[axis] = sum(stop - start for start, stop in intervals)
     joined, first = np.empty(shape, operation.dtype), 0
-    for start, stop in pieces:
+    for start, stop in intervals:
         place = (slice(None),) * axis + (slice(first, first + stop - start),)
         copy_chunks(lambda _: next(chunk), [slice(start, stop)], [ends], joined[place], axis)
         first += stop - start

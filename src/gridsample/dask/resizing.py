@@ -73,8 +73,8 @@ def interpolate(
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for index, block in blocks_of(out_chunks):
-            pieces = [line[k] for line, k in zip(inputs, index, strict=True)]
-            task = ResizingTask(block, Region(tuple(pieces)))
+            intervals = [line[k] for line, k in zip(inputs, index, strict=True)]
+            task = ResizingTask(block, Region(tuple(intervals)))
             for n in range(len(image.chunks[0])):
                 for c in range(len(image.chunks[1])):
                     keys = call.layout.keys(image.name, task.region, n, c)

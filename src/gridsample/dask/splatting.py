@@ -145,8 +145,8 @@ class Input(NamedTuple):
 def overlaps(region: Sequence[Sequence[tuple[int, int]]], box: Block) -> bool:
     """Whether a region has pixels of a box."""
     return all(
-        any(start < part.stop and stop > part.start for start, stop in pieces)
-        for pieces, part in zip(region, box, strict=True)
+        any(start < part.stop and stop > part.start for start, stop in intervals)
+        for intervals, part in zip(region, box, strict=True)
     )
 
 
