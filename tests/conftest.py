@@ -53,6 +53,7 @@ MAY_SKIP = {
     "could not import 'pyproj'": "without the extra geo, which .ci/run installs with test",
     "could not import 'hatchling'": "without the extra release, which .ci/run installs",
     "could not import 'mypy'": "without the extra dev, which .ci/run installs",
+    "could not import 'basedpyright'": "without the extra dev, which .ci/run installs",
     "needs the repository's history": "a copy without .git",
     "needs a CUDA GPU": "marked gpu",
     "needs two GPUs": "marked gpu",

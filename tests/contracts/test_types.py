@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from gridsample.definitions.methods import ALIASES, METHODS, sampling_names
 from gridsample.operators.splatting import MODES
 from gridsample.ops.missing import RULES
 
-# A line that ends in "# error" must be the only ones of which mypy complains.
+# Type checkers must complain of the lines that end in "# error", and of no others.
 SNIPPETS = """
 from typing import Any
 
@@ -101,20 +102,43 @@ def test_names_of_types_are_those_that_are_accepted(literal: Any, accepted: set[
     assert {*get_args(literal)} == accepted
 
 
+def lines_in_error(found: Iterator[int]) -> list[str]:
+    """The lines of the snippets of which a checker complains."""
+    lines = SNIPPETS.splitlines()
+    return [lines[k] for k in sorted({*found})]
+
+
+EXPECTED = [line for line in SNIPPETS.splitlines() if line.endswith("# error")]
+SOURCE = str(Path(gridsample.__file__).parents[1])
+
+
 @pytest.mark.slow
-def test_snippets_pass_and_fail_where_they_must(tmp_path: Path) -> None:
+def test_snippets_pass_and_fail_in_mypy(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     path = tmp_path / "snippets.py"
     path.write_text(SNIPPETS, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(path)]
     command += ["--follow-imports=silent", f"--cache-dir={tmp_path}"]
-    here = {**os.environ, "MYPYPATH": str(Path(gridsample.__file__).parents[1])}
+    here = {**os.environ, "MYPYPATH": SOURCE}
     run = subprocess.run(command, env=here, capture_output=True, text=True, check=False)
     messages = [line for line in run.stdout.splitlines() if ": error:" in line]
-    actual = {int(line.split(":")[1]) for line in messages}
-    lines = SNIPPETS.splitlines()
-    expected = {k for k, line in enumerate(lines, 1) if line.endswith("# error")}
-    assert actual == expected, run.stdout + run.stderr
+    found = (int(line.split(":")[1]) - 1 for line in messages)
+    assert lines_in_error(found) == EXPECTED, run.stdout + run.stderr
+
+
+@pytest.mark.slow
+def test_snippets_pass_and_fail_in_pyright(tmp_path: Path) -> None:
+    pytest.importorskip("basedpyright")  # Pyright, with Node in a wheel
+    (tmp_path / "snippets.py").write_text(SNIPPETS, encoding="utf-8")
+    settings = {"typeCheckingMode": "standard", "extraPaths": [SOURCE]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--project", str(tmp_path)]
+    command += ["--pythonpath", sys.executable]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    messages = json.loads(run.stdout)["generalDiagnostics"]
+    errors = [message for message in messages if message["severity"] == "error"]
+    found = (message["range"]["start"]["line"] for message in errors)
+    assert lines_in_error(found) == EXPECTED, run.stdout + run.stderr
 
 
 def annotations(module: Any) -> Iterator[str]:
