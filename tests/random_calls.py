@@ -141,7 +141,7 @@ class Arrays:
 # Options ------------------------------------------------------------------------------------------
 
 
-def one_or_each(names: Sequence[str], rank: int) -> st.SearchStrategy[Any]:
+def one_or_each(names: Sequence[Any], rank: int) -> st.SearchStrategy[Any]:
     """A name, or one for each axis."""
     name = st.sampled_from(names)
     return st.one_of(name, name, st.tuples(*[name] * rank))
@@ -155,7 +155,7 @@ def sampling_options(draw: Draw, rank: int, channels: int, labels: bool) -> dict
         "padding_mode": draw(one_or_each([*BOUNDARIES, "missing"], rank)),
     }
     optional: dict[str, Any] = {
-        "extrapolate": st.sampled_from([False, "edges", "centers"]),
+        "extrapolate": one_or_each([False, "edges", "centers", True], rank),
         "missing": st.just("ignore"),
         "prefilter": st.just(False),
         "antialias": st.just(True),
@@ -173,7 +173,9 @@ def sampling_options(draw: Draw, rank: int, channels: int, labels: bool) -> dict
 
 
 def fills(options: dict[str, Any]) -> bool:
-    return "constant" in options["padding_mode"] or options.get("extrapolate", True) is not True
+    ends = options.get("extrapolate", True)
+    ends = ends if isinstance(ends, tuple) else (ends,)
+    return "constant" in options["padding_mode"] or any(end is not True for end in ends)
 
 
 def weight_options(draw: Draw, options: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ def as_reference(options: Any) -> tuple[Any, dict[str, Any]]:
     assert options.footprint is None  # the toy samples points
     modes = [find_method(name).name for name in options.mode]
     names = modes, options.padding_mode, options.align_corners
-    return names, {"coords": options.coords, "extrapolate": options.extrapolate}
+    return names, {"coords": options.coords, "extrapolate": options.ends or True}
 
 
 class ToyBackend(Backend):

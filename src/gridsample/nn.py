@@ -21,11 +21,11 @@ except ModuleNotFoundError as error:
 from gridsample.backends import constructor
 from gridsample.definitions.boundaries import check_boundary, without_missing
 from gridsample.definitions.checks import check_dense, check_flag
-from gridsample.definitions.coords import find_end, find_units
+from gridsample.definitions.coords import Extrapolate, find_ends, find_units
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.methods import Mode, Padding, find_method, listed
-from gridsample.definitions.names import EndName, MissingName
+from gridsample.definitions.names import MissingName
 from gridsample.definitions.request import Request
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
@@ -104,7 +104,7 @@ class GridSample(nn.Module):
         *,
         coords: Coords = "normalized",
         fill_value: Any = 0,
-        extrapolate: bool | EndName = True,
+        extrapolate: Extrapolate = True,
         prefilter: bool = True,
         channel_axis: int = 1,
         missing: MissingName = "propagate",
@@ -125,7 +125,8 @@ class GridSample(nn.Module):
         self.align_corners = check_flag(align_corners, "align_corners")
         self.coords = find_units(coords)
         self.fill_value = fill_value
-        find_end(extrapolate, self.coords, self.align_corners)
+        axes = len(extrapolate) if isinstance(extrapolate, (tuple, list)) else 1
+        find_ends(extrapolate, "pixel", self.align_corners, axes)
         self.extrapolate = extrapolate
         self.prefilter = check_flag(prefilter, "prefilter")
         self.channel_axis = channel_axis

@@ -20,11 +20,12 @@ import numpy as np
 
 from gridsample.backends import Backend, overridable
 from gridsample.definitions.arrays import ArrayLike, ArrayT, Fill
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.keywords import WorldKeywords
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import EndName, FootprintName, MissingName
+from gridsample.definitions.names import FootprintName, MissingName
 from gridsample.fields.arrays import check_name
 from gridsample.fields.paths import (
     BoundedTransform,
@@ -87,7 +88,7 @@ def resample(
     *,
     axes: str = "ijk",
     fill_value: Fill = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -200,7 +201,7 @@ def resample_vjp(
     *,
     axes: str = "ijk",
     fill_value: Fill = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -307,6 +308,8 @@ def world_grid(
 
 def to_edges(extrapolate: Any) -> Any:
     """Return the argument with "edges" in place of False, which means the centres in pixels."""
+    if isinstance(extrapolate, (tuple, list)):
+        return tuple([to_edges(end) for end in extrapolate])
     return "edges" if isinstance(extrapolate, (bool, np.bool_)) and not extrapolate else extrapolate
 
 

@@ -67,7 +67,7 @@ def test_samples_and_gradients(
         "align_corners": align_corners,
         "coords": coords,
         "fill_value": (2.5, -1) if boundary == "constant" else 0,
-        "extrapolate": bool(rng.random() < 0.7),
+        "extrapolate": tuple([bool(each < 0.7) for each in rng.random(rank)]),
     }
     tolerance = 1e-12 if dtype == "float64" else 1e-6
     assert_jax_matches_numpy("grid_sample", image, grid, **options, tolerance=tolerance)

@@ -216,7 +216,7 @@ def test_too_old_a_torch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"coords": "pixel"}, {"extrapolate": "edges"}, {"padding_mode": ["constant"] * 2}]
+    "options", [{"coords": "pixel"}, {"ends": (True, "edges")}, {"padding_mode": ["constant"] * 2}]
 )
 def test_unsupported_options_are_rejected(options: dict[str, Any]) -> None:
     from gridsample.backends.torch.onnx import check_expressible

@@ -34,11 +34,13 @@ def test_records_round_trip() -> None:
         align_corners=True,
         coords="pixel",
         fill_value=(1.5, -2.0),
-        extrapolate="edges",
+        ends=("edges", "edges"),
         threads=3,
         order=(1, 0),
     )
     assert schemas.options_of(*schemas.flat_options(options)) == options
+    mixed = options.changed(ends=(True, "continue"))
+    assert schemas.options_of(*schemas.flat_options(mixed)) == mixed
     zoom = Zoom(3, "border", 1.5, 17, 40, 25, 3, 7)
     methods, scales = (LINEAR, AREA, zoom), (0.5, 0.0, 0.0)
     resizing = Resizing((3, 4, 5), methods, True, True, scales, "torch", threads=2)

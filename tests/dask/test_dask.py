@@ -20,6 +20,7 @@ import gridsample
 import gridsample.dask
 from gridsample import ndimage
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.coords import MARGINS
 from gridsample.world import Displacement
 
 Array = np.ndarray[Any, Any]
@@ -102,7 +103,7 @@ def calls(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any], Any, Any]:
     dtype = draw(st.sampled_from(["float32", "float64", "uint8", "int16", "complex64", "bool"]))
     image = (rng.standard_normal((items[0], 2, *spatial)) * 40 + 100).astype(dtype)
     theta = np.eye(rank, rank + 1) + rng.normal(0, 1, (items[1], rank, rank + 1))
-    boundary = draw(st.sampled_from([*BOUNDARIES]))
+    boundary, ends = draw(st.sampled_from([*BOUNDARIES])), st.sampled_from([*MARGINS, True, False])
     options = {
         "mode": draw(st.sampled_from(["nearest", "linear", "cubic"])),
         "padding_mode": boundary,
@@ -110,7 +111,7 @@ def calls(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any], Any, Any]:
         "antialias": draw(st.booleans()),
         "max_samples": 64,
         "coords": draw(st.sampled_from(["pixel", "normalized"])),
-        "extrapolate": draw(st.sampled_from([True, False, "edges", "centers"])),
+        "extrapolate": tuple(draw(st.lists(ends, min_size=rank, max_size=rank))),
     }
     image_dtype = draw(st.sampled_from([np.float32, np.float64]))
     chunks = divided(spatial, rng), divided(out, rng)

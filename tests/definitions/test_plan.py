@@ -139,10 +139,12 @@ def test_plans_describe_the_units_of_coordinates() -> None:
     plans = [made_with(coords=coords, extrapolate=e) for coords in COORDS for e in (True, False)]
     assert len(set(plans)) == 6
     assert plans[0] == made_with()
-    assert [plan.margin for plan in plans] == [None, 0.5, None, 0, None, 0]
-    assert made_with(align_corners=True, extrapolate=False).margin == 0
-    assert made_with(coords="pixel", extrapolate="edges").margin == 0.5
-    assert made_with(extrapolate="centers").margin == 0
+    assert [plan.margins[0] for plan in plans] == [None, 0.5, None, 0, None, 0]
+    assert made_with(align_corners=True, extrapolate=False).margins == (0, 0)
+    assert made_with(coords="pixel", extrapolate="edges").margins == (0.5, 0.5)
+    assert made_with(extrapolate=(True, "centers")).margins == (None, 0)
+    assert made_with(coords=("normalized", "pixel"), extrapolate=False).margins == (0.5, 0)
+    assert made_with(extrapolate=(True, True)) == made_with()
 
 
 def test_displacements_need_a_grid_shape_of_the_image_rank() -> None:

@@ -131,7 +131,7 @@ def test_single_pixels_nan_and_masks() -> None:
     ("options", "words"),
     [
         ({"mode": "cubic"}, "does not accept mode 'cubic'; accepted: 'linear'"),
-        ({"padding_mode": ("border", "wrap")}, r"place of a boundary; .* \('border', 'wrap'\)"),
+        ({"padding_mode": ("border", "wrap")}, "place of a boundary; .* got 'wrap' along y"),
         ({"fill_value": 3}, "fill_value 3 has no effect here"),
         ({"missing": "ignore"}, "missing='ignore' or weights does not accept extrapolate"),
         ({"antialias": True}, "'continue' does not accept antialias=True"),

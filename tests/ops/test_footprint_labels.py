@@ -83,7 +83,7 @@ def test_points_outside_have_the_fill_value_unless_the_image_is_extended() -> No
         mode=names[0],
         padding_mode=names[1],
         fill_value=(7.0,),
-        extrapolate="edges",
+        ends=("edges", "edges"),
         order=(0, 0),
         footprint=Footprint(),
     )

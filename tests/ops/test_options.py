@@ -182,7 +182,8 @@ def calls(draw: st.DrawFn) -> tuple[Array, Array, tuple[Any, ...], dict[str, Any
     others = [dropping, *(name for name in BOUNDARIES if name not in ("zeros", "constant"))]
     boundaries = tuple(draw(st.sampled_from(others)) for _ in range(rank))
     coords = draw(st.sampled_from(list(FIELDS)))
-    extrapolate = draw(st.booleans())
+    ends = st.sampled_from([True, True, False, "edges", "centers"])
+    extrapolate = tuple(draw(ends) for _ in range(rank))
     items, grid_items = draw(st.sampled_from([(1, 1), (2, 2), (1, 2), (2, 1)]))
     spatial = tuple(draw(st.integers(1, 6)) for _ in range(rank))
     out = tuple(draw(st.integers(1, 3)) for _ in range(rank if coords == "displacement" else 1))
@@ -193,7 +194,7 @@ def calls(draw: st.DrawFn) -> tuple[Array, Array, tuple[Any, ...], dict[str, Any
         "coords": coords,
         "extrapolate": extrapolate,
         "prefilter": draw(st.booleans()),
-        **fill_for(boundaries, extrapolate),
+        **fill_for(boundaries, all(end is True for end in extrapolate)),
     }
     return image, grid, (modes, boundaries, draw(st.booleans())), more
 
@@ -517,7 +518,8 @@ IMAGE, GRID = np.ones((1, 2, 5, 7)), np.zeros((1, 4, 2))
         ({"coords": {"x": 1}}, TypeError, ["coords", "{'x': 1}"]),
         ({"coords": "displacement"}, ValueError, ["displacement", "2, got 1: (4,)"]),
         ({"extrapolate": "no"}, ValueError, ["extrapolate", "'no'", "'edges', 'centers'"]),
-        ({"extrapolate": []}, TypeError, ["extrapolate", "[]"]),
+        ({"extrapolate": []}, ValueError, ["extrapolate", "one entry per axis", "2 (x, y)", "()"]),
+        ({"extrapolate": (True, None)}, TypeError, ["extrapolate", "'continue'", "(True, None)"]),
         ({"prefilter": 1}, TypeError, ["prefilter", "1"]),
         ({"fill_value": 1}, ValueError, ["fill_value 1", "'constant'", "'zeros'"]),
         ({"fill_value": [0, 1]}, ValueError, ["fill_value [0, 1]", "extrapolate=False"]),

@@ -17,7 +17,7 @@ from gridsample.chunked.overlaps import ends_of, overlapping
 from gridsample.definitions import axis
 from gridsample.definitions.boundaries import BOUNDARIES, Boundary, has_missing, without_missing
 from gridsample.definitions.checks import check_flag
-from gridsample.definitions.coords import CONTINUE, require_boundary
+from gridsample.definitions.coords import require_boundary
 from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.footprints import Level, levels
 from gridsample.definitions.methods import Mode, find_method
@@ -135,7 +135,7 @@ def sampling_of(
     )
     check_flag(request.return_mask, "return_mask")
     options = checked(request, tuple(image), (image[0], *out, len(image) - 2))
-    require_boundary(options.extrapolate == CONTINUE, "sampling of arrays in chunks")
+    require_boundary(options.ends, "sampling of arrays in chunks")
     spatial = tuple(image[1:-1] if options.channels_last() else image[2:])
     keywords |= {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     return Sampling(spatial, tuple(out), options, float(np.finfo(real).eps), keywords)

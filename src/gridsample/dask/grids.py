@@ -40,10 +40,11 @@ from gridsample.dask.sampling import (
     sampled,
 )
 from gridsample.dask.splines import image_lines
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Axes, Coords
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import CoordsName, EndName, FootprintName, MissingName
+from gridsample.definitions.names import CoordsName, FootprintName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields import to_pixel
 
@@ -57,7 +58,7 @@ def grid_sample(
     *,
     coords: Coords = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

@@ -20,9 +20,10 @@ from gridsample.dask.sampling import (
     sampled,
 )
 from gridsample.dask.splines import image_lines
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import EndName, FootprintName, MapCoordsName, MissingName
+from gridsample.definitions.names import FootprintName, MapCoordsName, MissingName
 from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.affine import check_map_coords
 
@@ -37,7 +38,7 @@ def affine_sample(
     *,
     coords: MapCoordsName = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

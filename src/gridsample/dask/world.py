@@ -13,10 +13,11 @@ from gridsample.dask.graphs import as_dask
 from gridsample.dask.grids import at_grid
 from gridsample.dask.maps import under_maps
 from gridsample.dask.sampling import Points
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import EndName, FootprintName, MissingName
+from gridsample.definitions.names import FootprintName, MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields.arrays import components
 from gridsample.fields.paths import BoundedTransform, Path
@@ -33,7 +34,7 @@ def resample(
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

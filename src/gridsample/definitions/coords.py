@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.knots import Axes, axes_for
+from gridsample.definitions.methods import per_axis
+from gridsample.definitions.names import EndName
 from gridsample.definitions.shapes import Shape
 from gridsample.messages.links import about, unknown_name
 
@@ -21,6 +23,9 @@ MARGINS = {"edges": 0.5, "centers": 0.0}
 # The value of `extrapolate` that continues the first and the last interval, in place of a boundary.
 CONTINUE = "continue"
 ENDS = (*MARGINS, CONTINUE)
+
+# What users write: one for all axes, or one for each axis, x first.
+Extrapolate = bool | EndName | Sequence[bool | EndName]
 
 
 def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
@@ -114,30 +119,51 @@ def check_coords(coords: Any, spatial: Shape, out: Shape) -> str | Axes:
     return str(coords)
 
 
-def require_boundary(continues: bool, target: str) -> None:
-    """Raise an error if the intervals at the ends continue, which a target does not support."""
-    if continues:
+def require_boundary(ends: Any, target: str) -> None:
+    """Raise an error if intervals at ends continue, which a target does not support.
+
+    ends: what a user has written, or one entry for each axis.
+    """
+    if CONTINUE in (ends if isinstance(ends, (tuple, list)) else (ends,)):
         raise ValueError(
             f"{target} does not accept extrapolate 'continue'; accepted: True with a padding_mode, "
             f"False, {', '.join(map(repr, MARGINS))}"
         )
 
 
-def find_end(extrapolate: Any, coords: str | Axes, align_corners: bool) -> str | None:
-    """Return the name of the place where an image ends; None if a boundary extends it.
+def find_ends(
+    extrapolate: Any, coords: str | Axes, align_corners: bool, rank: int
+) -> tuple[bool | str, ...]:
+    """Return where an image ends along each axis, x first: a name in ENDS.
 
-    The name is `CONTINUE` if the intervals at the ends do instead.  False means the outer edges if
-    these are the coordinates -1 and 1, otherwise the centres.
+    It is True if a boundary extends the image; () stands for that along all axes.  False means the
+    outer edges if these are the coordinates -1 and 1 along the axis, otherwise the centres.
+
+    Example:
+        >>> from gridsample.definitions.coords import find_ends
+        >>> find_ends(False, "normalized", align_corners=False, rank=2)
+        ('edges', 'edges')
+        >>> find_ends((True, False), "pixel", align_corners=False, rank=2)
+        (True, 'centers')
+        >>> find_ends((True, True), "pixel", align_corners=False, rank=2)
+        ()
     """
-    if isinstance(extrapolate, str):
-        if extrapolate not in ENDS:
-            raise unknown_name(
-                "extrapolate", extrapolate, ENDS, "is neither True, False nor a name"
-            )
-        return extrapolate
-    if not isinstance(extrapolate, (bool, np.bool_)):
-        names = ", ".join(map(repr, ENDS))
-        raise TypeError(f"extrapolate must be True, False or one of {names}, got {extrapolate!r}")
-    if extrapolate:
-        return None
-    return "edges" if coords == "normalized" and not align_corners else "centers"
+    if extrapolate is True:
+        return ()  # the usual case, checked first
+    units = coords.entries if isinstance(coords, Axes) else (coords,) * rank
+    ends = [check_end(end) for end in per_axis(extrapolate, rank, "extrapolate")]
+    edges = [isinstance(u, str) and u == "normalized" and not align_corners for u in units]
+    if all([end is True for end in ends]):
+        return ()
+    return tuple(
+        [end or ("edges" if own else "centers") for end, own in zip(ends, edges, strict=True)]
+    )
+
+
+def check_end(end: bool | str) -> bool | str:
+    """Return where an image ends along one axis, or raise an error if the name is unknown."""
+    if not isinstance(end, str):
+        return bool(end)
+    if end not in ENDS:
+        raise unknown_name("extrapolate", end, ENDS, "is neither True, False nor a name")
+    return end

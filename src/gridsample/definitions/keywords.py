@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import TypedDict
 
 from gridsample.definitions.arrays import AnyArray, Fill
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.knots import Coords
-from gridsample.definitions.names import EndName, FootprintName, MapCoordsName, MissingName
+from gridsample.definitions.names import FootprintName, MapCoordsName, MissingName
 
 
 class CommonKeywords(TypedDict, total=False):
     """The keywords of all functions that sample."""
 
     fill_value: Fill
-    extrapolate: bool | EndName
+    extrapolate: Extrapolate
     prefilter: bool
     antialias: bool
     max_samples: int

@@ -15,13 +15,13 @@ import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.caches import cached_property
-from gridsample.definitions.names import BoundaryName, MethodName, ResizingName
+from gridsample.definitions.names import BoundaryName, EndName, MethodName, ResizingName
 from gridsample.definitions.shapes import axis_names
 from gridsample.definitions.weights import (
     FAMILIES,
@@ -470,19 +470,29 @@ NUMBERED = {
 }
 
 
+# What an entry of an option is, besides a string, by the option's name.
+ENTRIES: dict[str, tuple[Any, str]] = {
+    "mode": ((str, Method), "a string or a Method"),
+    "extrapolate": (
+        (str, bool, np.bool_),
+        f"True, False or one of {', '.join(map(repr, get_args(EndName)))}",
+    ),
+}
+
+
 def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     """Expand an option to one entry per axis, in x, y, z order.
 
-    An entry is a name.  If ``name`` is "mode", it may also be a `Method`.
+    An entry is a name; in "mode" it may also be a `Method`, in "extrapolate" True or False.
     """
-    types, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
+    types, expected = ENTRIES.get(name, (str, "a string"))
     if isinstance(value, types):
         return (value,) * rank
     if not isinstance(value, (tuple, list)) or not all(isinstance(entry, types) for entry in value):
         known = value in NUMBERED if name == "mode" and isinstance(value, int) else False
         hint = f"; did you mean {NUMBERED[value]}?" if known else ""
         raise TypeError(
-            f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {value!r}"
+            f"{name} must be {expected}, or a tuple with one per axis (x, y, z), got {value!r}"
             f"{hint}"
         )
     if len(value) != rank:

@@ -17,7 +17,7 @@ from gridsample.definitions.checks import (
     check_flag,
     check_threads,
 )
-from gridsample.definitions.coords import CONTINUE, MARGINS, check_coords, find_end
+from gridsample.definitions.coords import CONTINUE, MARGINS, check_coords, find_ends
 from gridsample.definitions.dtypes import (
     WIDE_TYPES,
     check_grid_type,
@@ -55,8 +55,8 @@ class Options(NamedTuple):
         align_corners: whether -1 and 1 are the centres of the corner pixels.
         coords: the units of coordinates: a name, or `Axes`.
         fill_value: the value outside: () for 0, or a tuple with one number or one per channel.
-        extrapolate: True if a position outside the image has taps; otherwise where the image ends,
-            beyond which the fill value is: a name in `MARGINS`; or `CONTINUE`.
+        ends: where the image ends, beyond which the fill value is: a name in `MARGINS`; `CONTINUE`;
+            or True if the boundary extends the image.  () if one does along all axes.
         prefilter: whether this image is prefiltered, which is only the case if some axis has a
             spline.
         channel_axis: 1, or -1 if the caller's channels come last.
@@ -74,7 +74,7 @@ class Options(NamedTuple):
     align_corners: bool = False
     coords: str | Axes = "normalized"
     fill_value: tuple[Any, ...] = ()
-    extrapolate: bool | str = True
+    ends: tuple[bool | str, ...] = ()
     prefilter: bool = False
     channel_axis: int = 1
     threads: int | None = None
@@ -105,7 +105,7 @@ class Options(NamedTuple):
 
     def extrapolates(self) -> bool:
         """Whether the boundary extends the image everywhere."""
-        return not isinstance(self.extrapolate, str)
+        return not self.ends
 
     def fills(self) -> bool:
         """Whether dropped taps have the fill value, along some axis."""
@@ -113,7 +113,7 @@ class Options(NamedTuple):
 
     def may_fill(self) -> bool:
         """Whether some dropped tap or point outside has the fill value."""
-        return self.extrapolate in MARGINS or self.fills()
+        return any([end in MARGINS for end in self.ends]) or self.fills()
 
     def blends(self) -> bool:
         """Whether sums of taps contain the fill value, so that the grid's derivatives do, too."""
@@ -188,12 +188,12 @@ def checked(request: Request, image: Shape, grid: Shape) -> Options:
     spatial = image[1:-1] if last else image[2:]
     coords = check_coords(request.coords, spatial, grid[1:-1])
     check_axes(coords, mode, footprint)
-    end = find_end(request.extrapolate, coords, aligned)
-    check_knots(coords, mode, end)
-    padding_mode = check_boundaries(per_axis(request.padding_mode, rank, "padding_mode"))
-    if end == CONTINUE:
-        check_continued(mode, padding_mode, footprint)
-        padding_mode = ("border",) * rank
+    ends = find_ends(request.extrapolate, coords, aligned, rank)
+    check_knots(coords, mode, ends)
+    padding_mode = per_axis(request.padding_mode, rank, "padding_mode")
+    if CONTINUE in ends:
+        padding_mode = continued(mode, padding_mode, ends, footprint)
+    padding_mode = check_boundaries(padding_mode)
     footprint = check_footprint(footprint, rank, grid)
     if footprint is not None and request.level is not None:
         footprint = changed(footprint, level=request.level)
@@ -202,7 +202,7 @@ def checked(request: Request, image: Shape, grid: Shape) -> Options:
         padding_mode=padding_mode,
         align_corners=aligned,
         coords=coords,
-        extrapolate=end or True,
+        ends=ends,
         prefilter=prefilter and max(splines) > 1,
         channel_axis=-1 if last else 1,
         threads=request.threads,
@@ -234,10 +234,12 @@ def check_axes(coords: str | Axes, mode: Sequence[str | Method], footprint: Any)
             )
 
 
-def check_knots(coords: str | Axes, mode: Sequence[str | Method], end: str | None) -> None:
-    """Raise an error if splines on knots do not go with the knots of an axis, or an end."""
+def check_knots(
+    coords: str | Axes, mode: Sequence[str | Method], ends: Sequence[bool | str]
+) -> None:
+    """Raise an error if splines on knots do not go with the knots of an axis, or its end."""
     entries = coords.entries if isinstance(coords, Axes) else (coords,) * len(mode)
-    for entry, name in zip(entries, mode, strict=True):
+    for entry, name, end in zip(entries, mode, ends or (True,) * len(mode), strict=True):
         method, knots = find_method(name), isinstance(entry, SplineKnots)
         degree = entry.degree if isinstance(entry, SplineKnots) else None
         if (knots or method.by_interval) and (
@@ -249,27 +251,36 @@ def check_knots(coords: str | Axes, mode: Sequence[str | Method], end: str | Non
             )
 
 
-def check_continued(
-    mode: Sequence[str | Method], padding_mode: Sequence[str], footprint: Any
-) -> None:
-    """Raise an error if the intervals at the ends cannot continue under other options."""
-    wrong = [
-        method
-        for method in map(find_method, mode)
-        if not (method.copies or method.is_linear or method.by_interval)
-    ]
-    if wrong:
-        raise ValueError(
-            f"extrapolate 'continue' does not accept mode {wrong[0].name!r}; accepted: 'linear' "
-            "and methods of one pixel"
-        )
-    if any(name not in ("zeros", "border") for name in padding_mode):
-        raise ValueError(
-            "extrapolate 'continue' takes the place of a boundary; accepted with padding_mode "
-            f"'border', or none, got {tuple(padding_mode)!r}"
-        )
+def continued(
+    mode: Sequence[str | Method],
+    padding_mode: Sequence[str],
+    ends: Sequence[bool | str],
+    footprint: Any,
+) -> tuple[str, ...]:
+    """Return the boundaries of all axes, "border" where the intervals at the ends continue.
+
+    Raises:
+        ValueError: they cannot continue under other options of their axis, or over footprints.
+    """
+    names = list(padding_mode)
+    for a, end in enumerate(ends):
+        if end != CONTINUE:
+            continue
+        method = find_method(mode[a])
+        if not (method.copies or method.is_linear or method.by_interval):
+            raise ValueError(
+                f"extrapolate 'continue' does not accept mode {method.name!r}; accepted: 'linear' "
+                "and methods of one pixel"
+            )
+        if names[a] not in ("zeros", "border"):
+            raise ValueError(
+                "extrapolate 'continue' takes the place of a boundary; accepted with padding_mode "
+                f"'border', or none, got {names[a]!r} along {axis_name(a)}"
+            )
+        names[a] = "border"
     if footprint is not None:
         raise ValueError("extrapolate 'continue' does not accept antialias=True")
+    return tuple(names)
 
 
 @cached_call(1024)
@@ -295,7 +306,6 @@ def plan_of(
     is_double = grid_type.name == "float64" or (dtype.name in WIDE_TYPES and summed)
     # Single precision would lose the fraction of an interval far along an axis.
     is_double = is_double or options.wide or isinstance(options.coords, Axes)
-    end = options.extrapolate
     return Plan(
         methods=methods,
         boundaries=options.padding_mode,
@@ -308,8 +318,7 @@ def plan_of(
         dtype=dtype.newbyteorder("="),
         real=np.dtype(np.float64 if is_double else np.float32),
         coords=options.coords,
-        margin=MARGINS.get(end) if isinstance(end, str) else None,
-        continues=end == CONTINUE,
+        ends=options.ends,
         footprint=options.footprint,
         block=options.block,
     )

@@ -15,6 +15,7 @@ import numpy as np
 
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_property
+from gridsample.definitions.coords import CONTINUE, MARGINS
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.knots import Axes
 from gridsample.definitions.methods import Method
@@ -53,10 +54,8 @@ class Plan:
             same axis, if `out` has such an axis, so output pixel (.., z, y, x) with displacement 0
             is at position x, y, z.  Both have the slope 1, and align_corners only determines the
             meaning of "reflection".
-        margin: how far the image extends beyond its outermost pixel centres, in pixels, if a
-            position outside gives the fill value regardless of its taps; None if every position
-            has taps.
-        continues: whether the first and the last interval continue outside, in place of a boundary.
+        ends: where the image ends along each axis, in x, y, z order: a name in ENDS, or True if a
+            boundary extends it; () if one does along all axes.
         footprint: how the footprints of output points are sampled; None to sample points.
         block: which part of a larger output `out` is, for displacements and maps; None for all.
     """
@@ -72,8 +71,7 @@ class Plan:
     dtype: np.dtype[Any]
     real: np.dtype[Any]
     coords: str | Axes = "normalized"
-    margin: float | None = None
-    continues: bool = False
+    ends: tuple[bool | str, ...] = ()
     footprint: Footprint | None = None
     block: OutputBlock | None = None
 
@@ -84,7 +82,7 @@ class Plan:
     @cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
-        options = self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
+        options = self.boundaries, self.align_corners, self.coords, self.ends, self.footprint
         return hash((self.methods, options, sizes, self.dtype, self.block))
 
     def are_maps(self, points: Shape) -> bool:
@@ -159,7 +157,29 @@ class Plan:
         """Whether a dropped tap has the fill value; otherwise it contributes 0."""
         return any(BOUNDARIES[name].filled for name in self.boundaries)
 
+    @cached_property
+    def margins(self) -> tuple[float | None, ...]:
+        """How far the image extends beyond its outermost pixel centres along each axis, in pixels.
+
+        A position beyond gives the fill value regardless of its taps.  None if every position has
+        taps.  In x, y, z order.
+        """
+        if not self.ends:
+            return (None,) * len(self.spatial)
+        return tuple(MARGINS.get(end) if isinstance(end, str) else None for end in self.ends)
+
     @property
     def extrapolate(self) -> bool:
-        """Whether positions outside the image have taps."""
-        return self.margin is None
+        """Whether positions outside the image have taps, along every axis."""
+        return not any(end in MARGINS for end in self.ends)
+
+    def fill_is_constant(self, a: int) -> bool:
+        """Whether points whose taps along an axis are all dropped have the value of those outside.
+
+        Under "zeros" it is 0, but that of a position beyond an end of the image is the fill value.
+        """
+        return self.sums_to_one if BOUNDARIES[self.boundaries[a]].filled else self.extrapolate
+
+    def continues(self, a: int) -> bool:
+        """Whether the end intervals of an axis continue outside, in place of a boundary."""
+        return bool(self.ends) and self.ends[a] == CONTINUE

@@ -43,7 +43,7 @@ class Request(NamedTuple):
     align_corners: bool = False
     coords: Any = "normalized"
     fill_value: Any = 0
-    extrapolate: bool | str = True
+    extrapolate: Any = True
     prefilter: bool = True
     antialias: bool = False
     max_samples: int = MAX_SAMPLES
@@ -169,7 +169,7 @@ def as_request(options: Any) -> Request:
         padding_mode=options.padding_mode,
         align_corners=options.align_corners,
         coords=options.coords,
-        extrapolate=options.extrapolate,
+        extrapolate=options.ends or True,
         prefilter=options.prefilter,
         threads=options.threads,
     )

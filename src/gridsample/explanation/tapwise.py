@@ -20,7 +20,7 @@ from gridsample.definitions import axis
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.checks import as_array, check_constant
-from gridsample.definitions.coords import require_boundary
+from gridsample.definitions.coords import Extrapolate, require_boundary
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.knots import require_name
 from gridsample.definitions.labels import has_labels
@@ -47,7 +47,7 @@ def explain(
     coords: str = "normalized",
     index: Sequence[int] | None = None,
     fill_value: float = 0,
-    extrapolate: bool | str = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     image: ArrayT | None = None,
     sides: Sequence[Sequence[float]] | None = None,
@@ -177,7 +177,7 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
     boundary, size, edge = BOUNDARIES[name].code, plan.spatial[::-1][a], plan.edges[a]
     last, reach = size - 1.0, method.taps + 1
     position, coords = coordinate, require_name(plan.coords, "explain")
-    require_boundary(plan.continues, "explain")
+    require_boundary(plan.ends, "explain")
     if coords == "normalized":
         position = float(axis.position(coordinate, last, aligned))
     elif coords == "displacement":
@@ -193,8 +193,9 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
         coords=coords,
         index=index,
     )
-    if plan.margin is not None and not math.isnan(position):
-        start = replace(start, outside=not axis.inside(position, last, plan.margin))
+    margin = plan.margins[a]
+    if margin is not None and not math.isnan(position):
+        start = replace(start, outside=not axis.inside(position, last, margin))
     if start.outside or not axis.known(position, boundary):
         return start
 

@@ -9,10 +9,11 @@ from gridsample.backends import Backend, backend_of, operation
 from gridsample.backends.base import prepared_call
 from gridsample.definitions.arrays import ArrayT, Fill
 from gridsample.definitions.checks import check_dense
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.keywords import MapKeywords
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import EndName, FootprintName, MapCoordsName, MissingName
+from gridsample.definitions.names import FootprintName, MapCoordsName, MissingName
 from gridsample.definitions.request import NO_FILL, Request, is_default_fill, sampling_request
 from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.arrays import back, named_arrays
@@ -102,7 +103,7 @@ def affine_sample(
     *,
     coords: MapCoordsName = "normalized",
     fill_value: Fill = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -191,7 +192,7 @@ def affine_sample_vjp(
     *,
     coords: MapCoordsName = "normalized",
     fill_value: Fill = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

@@ -6,10 +6,10 @@ from typing import Any
 
 from gridsample.backends import Backend, backend_of, operation
 from gridsample.definitions.arrays import ArrayT, Fill
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import EndName
 from gridsample.definitions.request import Request
 from gridsample.ops.arrays import back, planes
 from gridsample.ops.points import coefficients_at, points_of
@@ -30,7 +30,7 @@ def grid_gradient(
     *,
     coords: Coords = "normalized",
     fill_value: Fill = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
@@ -87,7 +87,7 @@ def grid_hessian(
     *,
     coords: Coords = "normalized",
     fill_value: Fill = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,

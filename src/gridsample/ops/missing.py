@@ -21,7 +21,7 @@ from gridsample.backends import Backend
 from gridsample.backends.rounding import as_integers
 from gridsample.definitions.boundaries import BOUNDARIES, MISSING, has_missing
 from gridsample.definitions.checks import check_flag
-from gridsample.definitions.coords import CONTINUE, require_boundary
+from gridsample.definitions.coords import require_boundary
 from gridsample.definitions.methods import Method
 from gridsample.definitions.request import Request, ResizeRequest
 from gridsample.definitions.shapes import Shape
@@ -81,8 +81,6 @@ def as_rule(
         raise TypeError(f"min_weight must be a number from 0 to below 1, got {min_weight!r}")
     if not 0 <= min_weight < 1:
         raise ValueError(f"min_weight must be at least 0 and below 1, got {min_weight!r}")
-    if isinstance(request, Request):
-        require_boundary(request.extrapolate == CONTINUE, "missing='ignore' or weights")
     outside = padding_mode if has_missing(padding_mode) else None
     weighted = check_flag(request.return_weight, "return_weight")
     rule = CountingRule(missing == "ignore", weights, float(min_weight), weighted, outside)
@@ -91,7 +89,11 @@ def as_rule(
             f"min_weight {min_weight!r} has no effect here; accepted with missing='ignore', "
             f"weights, or padding_mode {MISSING!r}"
         )
-    return rule if rule.counts() or rule.weighted else None
+    if not (rule.counts() or rule.weighted):
+        return None
+    if isinstance(request, Request):
+        require_boundary(request.extrapolate, "missing='ignore' or weights")
+    return rule
 
 
 # The image as planes of m v and m -----------------------------------------------------------------

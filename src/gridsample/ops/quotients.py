@@ -23,6 +23,7 @@ import numpy as np
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.rounding import numbers
 from gridsample.definitions.boundaries import BOUNDARIES, MISSING
+from gridsample.definitions.coords import find_ends
 from gridsample.definitions.methods import per_axis
 from gridsample.definitions.options import Options
 from gridsample.definitions.request import Request
@@ -101,7 +102,9 @@ def terms_of(
     )
     known_names = [name for name in boundaries if name != MISSING]
     dropping = {*boundaries} - {name for name in known_names if not BOUNDARIES[name].drops}
-    extrapolates = bool(request.extrapolate) and not isinstance(request.extrapolate, str)
+    extrapolates = not find_ends(
+        request.extrapolate, request.coords, request.align_corners, len(boundaries)
+    )
     blends = any([BOUNDARIES[name].filled for name in known_names])
     used = bool(fill) and (blends or not (extrapolates or MISSING in dropping))
     fills = list(fill) * (channels if len(fill) == 1 else 1) if used else [0] * channels

@@ -9,14 +9,14 @@ from gridsample.backends import Backend, backend_of, operation
 from gridsample.backends.base import Gradients, Needed, prepared_call
 from gridsample.definitions.arrays import AnyArray, ArrayT, Fill
 from gridsample.definitions.checks import check_flag
-from gridsample.definitions.coords import CONTINUE
+from gridsample.definitions.coords import CONTINUE, Extrapolate
 from gridsample.definitions.dtypes import check_grid_gradient
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.keywords import GridKeywords
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import EndName, FootprintName, MissingName
+from gridsample.definitions.names import FootprintName, MissingName
 from gridsample.definitions.options import Options
 from gridsample.definitions.request import NO_FILL, Request, is_default_fill, sampling_request
 from gridsample.definitions.shapes import Shape
@@ -113,7 +113,7 @@ def grid_sample(
     *,
     coords: Coords = "normalized",
     fill_value: Fill = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -179,7 +179,8 @@ def grid_sample(
             value; False means "edges" if coordinates are normalized with align_corners=False, and
             "centers" otherwise.  With "continue", the first and the last interval between pixels
             continue instead, as SciPy's fill_value=None does; for linear and one-pixel methods,
-            the latter of which give the pixel at the edge.
+            the latter of which give the pixel at the edge.  Or a tuple with one per axis: a
+            position beyond an end along any axis gives the fill value.
         prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
@@ -272,7 +273,7 @@ def grid_sample_vjp(
     *,
     coords: Coords = "normalized",
     fill_value: Fill = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -439,12 +440,11 @@ def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
     backend = points.backend
     dtype = sum_type(backend, image, points.array)
     mode = without_labels(options.mode, "linear")
-    extrapolate, outside = options.extrapolate, "constant"
-    if extrapolate == CONTINUE:  # all taps are in the image
-        extrapolate, outside = True, "border"
-    options = options.changed(
-        mode=mode, padding_mode=(outside,) * len(mode), fill_value=(), extrapolate=extrapolate
-    )
+    ends = options.ends or (True,) * len(mode)
+    # Where intervals continue, all taps are in the image.
+    outside = tuple(["border" if end == CONTINUE else "constant" for end in ends])
+    ends = tuple([True if end == CONTINUE else end for end in ends])
+    options = options.changed(mode=mode, padding_mode=outside, fill_value=(), ends=ends)
     ones = backend.full((1, 1, *image.shape[2:]), 1, dtype, image)
     mask = points.gather(ones, options, dtype)
     mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates

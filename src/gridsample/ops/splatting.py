@@ -9,12 +9,13 @@ from gridsample.backends import Backend, backend_of, operation
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import without_missing
 from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import EndName, FootprintName, MissingName
+from gridsample.definitions.names import FootprintName, MissingName
 from gridsample.definitions.options import Options
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape, channels_last, check_size, check_values
@@ -63,7 +64,7 @@ def splat(
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,
@@ -149,7 +150,7 @@ def splat_count(
     align_corners: bool = False,
     *,
     coords: Coords = "normalized",
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.methods import Mode, Padding, listed
-from gridsample.definitions.names import EndName, MissingName
+from gridsample.definitions.names import MissingName
 from gridsample.xarray.coordinates import as_numbers, check_monotonic, index_of
 from gridsample.xarray.curvilinear import curvilinear
 from gridsample.xarray.values import axis_array, sampled_values
@@ -25,7 +26,7 @@ def resample(
     padding_mode: Padding = "constant",
     *,
     fill_value: Any = None,
-    extrapolate: bool | EndName = "centers",
+    extrapolate: Extrapolate = "centers",
     antialias: bool = False,
     missing: MissingName = "propagate",
     threads: int | None = None,
@@ -55,7 +56,7 @@ def resample(
         fill_value: the value outside; None for NaN, or 0 for integers.
         extrapolate: whether there are values beyond the outermost coordinates, as in `grid_sample`:
             "centers": none, as in xarray; "edges": up to half a pixel beyond; True: everywhere;
-            "continue": everywhere, from the first and the last interval.
+            "continue": everywhere, from the first and the last interval; or several, as ``mode``.
         antialias, missing, threads: as in `grid_sample`.
 
     Returns:
@@ -87,7 +88,8 @@ def resample(
             f"like's coordinates have the dimensions {sorted(map(str, common))}, which the image "
             "keeps; rename them in like"
         )
-    has_ends = extrapolate in ("centers", "edges", False)
+    ends = extrapolate if isinstance(extrapolate, (tuple, list)) else (extrapolate,)
+    has_ends = any(end in ("centers", "edges", False) for end in ends)
     is_filled = has_ends or "constant" in listed(padding_mode)
     if fill_value is None:
         fill_value = np.nan if image.dtype.kind in "fc" and is_filled else 0

@@ -183,11 +183,11 @@ def options_of(
     group: Sequence[CoordinateAxis], continues: bool, threads: int | None, mode: str
 ) -> dict[str, Any]:
     """Return the options of `grid_sample` for a group; positions outside are NaN, or continue."""
-    wraps = [axis.period is not None and not continues for axis in group]
+    wraps = [axis.period is not None for axis in reversed(group)]
     return {
         "mode": mode,
-        "padding_mode": tuple(["wrap" if wrap else "border" for wrap in wraps[::-1]]),
-        "extrapolate": CONTINUE if continues else True,
+        "padding_mode": tuple(["wrap" if wrap else "border" for wrap in wraps]),
+        "extrapolate": tuple([CONTINUE if continues and not wrap else True for wrap in wraps]),
         "antialias": False,
         "threads": threads,
     }
@@ -228,10 +228,6 @@ def sample_points(
     shape = positions.shape[:-1]
     # Lines that have points of their own are items of a batch, the others channels.
     order = sorted(range(count), key=lambda k: shape[k] == 1)
-    for k, axis in enumerate(group):
-        if continues and axis.period is not None:
-            first = data[(slice(None),) * (count + k) + (slice(1),)]
-            data = np.concatenate([data, first], count + k)
     items = math.prod(shape[:count])
     lines = data.transpose(*order, *range(count, data.ndim))
     result: Array = grid_sample(

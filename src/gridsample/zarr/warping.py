@@ -14,10 +14,11 @@ from gridsample.chunked.blocks import sample_block, with_level, with_neighbours
 from gridsample.chunked.means import check_means
 from gridsample.chunked.regions import Block, Sampling, real_type, sampling_of, sum_type
 from gridsample.chunked.splines import fill_of, lines_of
+from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.lattice import Lattice
 from gridsample.definitions.methods import Mode, Padding
-from gridsample.definitions.names import EndName, MissingName
+from gridsample.definitions.names import MissingName
 from gridsample.definitions.shapes import Shape
 from gridsample.fields.arrays import check_size
 from gridsample.fields.paths import Path, named_steps, path_between, position_type
@@ -54,7 +55,7 @@ def warp(
     transform: Any = (),
     voxels: Any = None,
     fill_value: Any = 0,
-    extrapolate: bool | EndName = True,
+    extrapolate: Extrapolate = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MAX_SAMPLES,

@@ -50,7 +50,7 @@ class Case(NamedTuple):
             padding_mode=oracles.per_axis(self.boundary, self.rank),
             align_corners=self.corners,
             coords=self.coords,
-            extrapolate=self.extrapolate,
+            ends=() if self.extrapolate else ("edges",) * self.rank,
             fill_value=self.fill,
             order=(0,) * self.rank,
             footprint=Footprint(self.max_samples, self.attached),

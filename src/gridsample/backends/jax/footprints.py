@@ -210,9 +210,7 @@ def vote(image: Array, grid: Array, call: TracedCall) -> Array:
 def labels_at(image: Array, positions: Array, call: TracedCall) -> Array:
     """Read the labels of pixels."""
     methods = tuple([METHODS["nearest"] if m.votes else m for m in call.plan.methods])
-    plan = dataclasses.replace(
-        call.plan, methods=methods, coords="pixel", margin=None, footprint=None
-    )
+    plan = dataclasses.replace(call.plan, methods=methods, coords="pixel", ends=(), footprint=None)
     call = call._replace(plan=plan)
     return copied(image, points_of(positions, call, positions.dtype), call)
 

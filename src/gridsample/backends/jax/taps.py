@@ -158,16 +158,16 @@ def axes_of(call: TracedCall) -> list[TracedAxis]:
     """Describe all axes of a call, x first."""
     plan = call.plan
     normalized = require_name(plan.coords, TARGET) == "normalized"
-    require_boundary(plan.continues, TARGET)
+    require_boundary(plan.ends, TARGET)
     return [
         TracedAxis(
             size, method.derivative(order), method.first, method.rounding, BOUNDARIES[name].code,
             edge, BOUNDARIES[name].odd, folds, plan.align_corners if normalized else None,
-            plan.margin, order,
+            margin, order,
         )
-        for size, method, name, edge, folds, order in zip(
-            plan.spatial[::-1], plan.methods, plan.boundaries, plan.edges, plan.folds, call.order,
-            strict=True,
+        for size, method, name, edge, folds, margin, order in zip(
+            plan.spatial[::-1], plan.methods, plan.boundaries, plan.edges, plan.folds,
+            plan.margins, call.order, strict=True,
         )
     ]  # fmt: skip
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -366,7 +367,7 @@ def ballots(
     options = footprints.options
     voting = [d for d, name in enumerate(options.mode) if has_labels(name)]
     mode = without_labels(options.mode, "nearest")
-    nearest = options.changed(mode=mode, coords="pixel", extrapolate=True, footprint=None)
+    nearest = options.changed(mode=mode, coords="pixel", ends=(), footprint=None)
     for sample in footprints.samples():
         positions = in_pixels(sample, footprints)
         base = torch.where(positions.isfinite(), positions.floor(), positions)
@@ -402,6 +403,6 @@ def in_pixels(sample: FootprintSample, footprints: TensorFootprints) -> Tensor:
         positions = AXIS.position(positions, last, options.align_corners)
     if options.extrapolates():
         return positions
-    margin = MARGINS[str(options.extrapolate)]
-    inside = AXIS.inside(positions, last, margin).all(-1, keepdim=True)
+    margins = [MARGINS[end] if isinstance(end, str) else math.inf for end in options.ends]
+    inside = AXIS.inside(positions, last, last.new_tensor(margins)).all(-1, keepdim=True)
     return torch.where(inside, positions, torch.nan)

@@ -55,7 +55,7 @@ def check_expressible(image: Tensor, grid: Tensor, options: Options) -> tuple[st
             "floating input, at normalized coordinates, extrapolated, not antialiased; got mode "
             f"{names}, padding_mode {tuple(options.padding_mode)}, {axes}, input "
             f"{image.dtype}, grid {grid.dtype}, derivative order {tuple(options.order)}, coords "
-            f"{options.coords!r}, extrapolate={options.extrapolate}, "
+            f"{options.coords!r}, extrapolate={options.ends or True}, "
             f"antialias={options.footprint is not None}"
         )
     return MODES[methods.pop()], boundaries.pop()

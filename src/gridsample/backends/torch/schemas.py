@@ -62,6 +62,22 @@ SAMPLING = (
 )
 
 
+def end_text(ends: Sequence[bool | str]) -> str | None:
+    """Convert where an image ends to a name, or one for each axis; None if it is extended."""
+    if not ends:
+        return None
+    names = [end if isinstance(end, str) else "" for end in ends]
+    return names[0] if len({*names}) == 1 else ",".join(names)
+
+
+def ends_of(text: str | None, rank: int) -> tuple[bool | str, ...]:
+    """Return where an image ends along each axis; this reverts `end_text`."""
+    if text is None:
+        return ()
+    names = text.split(",")
+    return tuple([name or True for name in (names * rank if len(names) == 1 else names)])
+
+
 def flat_options(options: Options) -> tuple[Any, ...]:
     """Convert checked options to the operators' arguments."""
     return (
@@ -70,7 +86,7 @@ def flat_options(options: Options) -> tuple[Any, ...]:
         options.align_corners,
         list(options.order),
         options.coords if isinstance(options.coords, str) else options.coords.text,
-        options.extrapolate if isinstance(options.extrapolate, str) else None,
+        end_text(options.ends),
         list(options.fill_value),
         options.threads,
         0 if options.footprint is None else options.footprint.max_samples,
@@ -92,8 +108,8 @@ def options_of(
 ) -> Options:
     """Convert the operators' arguments, of which the last ones are optional, to checked options.
 
-    ``end`` is where the image ends; None if it is extrapolated.  ``samples`` is the maximum number
-    of samples along a side of a footprint, or 0 for none.
+    ``end`` is where the image ends, as `end_text` writes it.  ``samples`` is the maximum number of
+    samples along a side of a footprint, or 0 for none.
     """
     methods: Any = [method_of(name) for name in mode]  # no `Zoom`, which only resizes
     return Options(
@@ -102,7 +118,7 @@ def options_of(
         align_corners=align_corners,
         coords=coords_of(coords),
         fill_value=tuple(fill),
-        extrapolate=end or True,
+        ends=ends_of(end, len(mode)),
         threads=threads,
         footprint=Footprint(samples, attached) if samples else None,
         order=tuple(order),

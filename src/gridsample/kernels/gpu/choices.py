@@ -67,8 +67,8 @@ def describe(plan: Plan, a: int, order: int) -> Choices:
     """Describe axis ``a`` of a plan (x first) for an order of derivative along it."""
     method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
     named = require_name(plan.coords, "a GPU")
-    require_boundary(plan.continues, "a GPU")
-    units = TO_CENTRES if plan.align_corners else TO_EDGES
+    require_boundary(plan.ends, "a GPU")
+    units, margin = TO_CENTRES if plan.align_corners else TO_EDGES, plan.margins[a]
     return Choices(
         taps=method.taps,
         first=method.first,
@@ -80,6 +80,6 @@ def describe(plan: Plan, a: int, order: int) -> Choices:
         odd=int(boundary.odd),
         folds=int(plan.folds[a]),
         coords=units if named == "normalized" else IN_PIXELS,
-        bounded=NEVER if plan.margin is None else TO_EDGES if plan.margin else TO_CENTRES,
+        bounded=NEVER if margin is None else TO_EDGES if margin else TO_CENTRES,
         backed=int(boundary.filled and plan.sums_to_one),
     )

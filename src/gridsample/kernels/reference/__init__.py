@@ -54,11 +54,13 @@ from gridsample.kernels.reference.axis import (
     BOUNDARIES,
     ENDS,
     MODES,
+    Ends,
     Index,
     Mode,
     axis_taps,
     clamp,
     degree,
+    ends_of,
     fold_index,
     fold_position,
     fold_sign,
@@ -104,7 +106,7 @@ def point_taps(
     *,
     coords: str = "normalized",
     indices: Sequence[int] | None = None,
-    extrapolate: bool | str = True,
+    extrapolate: Ends = True,
 ) -> list[tuple[Index | None, float]] | None:
     """List the taps of one point of the grid: every combination of one tap from each axis.
 
@@ -121,8 +123,9 @@ def point_taps(
         order: the order of derivative per axis, in the order x, y, z.
         coords: the units of coordinates; see `locate`.
         indices: the indices of the output's own position, for displacements, in the order x, y, z.
-        extrapolate: True if positions outside the image have taps; otherwise they have the fill
-            value and no other tap, see `outside`.
+        extrapolate: True if positions outside the image have taps; "continue" if they have those
+            of the first or the last interval; otherwise they have the fill value and no other tap,
+            see `outside`. One for all axes, or one for each, in the order x, y, z.
 
     Returns:
         (index, weight) pairs; an index is ordered like the image's shape, and None stands for
@@ -145,16 +148,27 @@ def point_taps(
     ]
     if any(math.isnan(p) for p in positions):
         return None
-    if extrapolate is not True and any(
-        outside(p, size, align_corners, coords, extrapolate)
-        for p, size in zip(positions, sizes, strict=True)
+    ends = ends_of(extrapolate, len(spatial))
+    if any(
+        outside(p, size, align_corners, coords, end)
+        for p, size, end in zip(positions, sizes, ends, strict=True)
     ):
         return [] if any(order) else [(None, 1)]
 
     axes = [
-        axis_taps(x, size, mode, boundary, align_corners, k, coords=coords, index=place)
-        for x, size, mode, boundary, k, place in zip(
-            point, sizes, modes, boundaries, order, indices, strict=True
+        axis_taps(
+            x,
+            size,
+            mode,
+            boundary,
+            align_corners,
+            k,
+            coords=coords,
+            index=place,
+            continues=end == "continue",
+        )
+        for x, size, mode, boundary, k, place, end in zip(
+            point, sizes, modes, boundaries, order, indices, ends, strict=True
         )
     ]
     defined = [taps for taps in axes if taps is not None]
@@ -187,7 +201,7 @@ def gather(
     order: Sequence[int] | None = None,
     *,
     coords: str = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: Ends = True,
     fill: Any = 0,
 ) -> Array:
     """Sample an image: out[n, c, point] = sum over the point's taps of weight * image[n, c, tap].
@@ -269,7 +283,7 @@ def scatter(
     batch: int | None = None,
     *,
     coords: str = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: Ends = True,
 ) -> Array:
     """Add values to an image: result[n, c, tap] += weight * values[n, c, point] at every tap.
 
@@ -345,7 +359,7 @@ def gradients(
     align_corners: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: Ends = True,
     fill: Any = 0,
 ) -> tuple[Array, Array]:
     """Return the gradients of plain sampling with respect to the image and to the grid.
@@ -448,7 +462,7 @@ def walk(
     align_corners: bool,
     order: Sequence[int],
     coords: str,
-    extrapolate: bool | str,
+    extrapolate: Ends,
 ) -> Iterator[tuple[int, Index, Taps | None]]:
     """Yield each point of a grid: its item n, its index in `out`, and its taps."""
     for n, *point in np.ndindex(grid.shape[:-1]):

@@ -48,6 +48,19 @@ Mode = str | tuple[Any, ...]
 Index = tuple[int, ...]
 
 
+Ends = bool | str | Sequence[bool | str]
+"""Where an image ends: for all axes, or in a tuple for each one, in the order x, y, z."""
+
+
+def ends_of(extrapolate: Ends, rank: int) -> Sequence[bool | str]:
+    """Return where an image ends along each axis.
+
+    >>> ends_of("edges", 2), ends_of((True, "edges"), 2)
+    (('edges', 'edges'), (True, 'edges'))
+    """
+    return (extrapolate,) * rank if isinstance(extrapolate, (bool, str)) else extrapolate
+
+
 def family(mode: Mode) -> tuple[Any, ...]:
     """Return a method's family and its parameters."""
     return MODES[mode] if isinstance(mode, str) else mode
@@ -119,16 +132,21 @@ def outside(
     coords: str = "normalized",
     extrapolate: bool | str = False,
 ) -> bool:
-    """Return whether a position is outside an image that is not extrapolated.
+    """Return whether a position is outside an image that ends along its axis.
 
     The image ends at the "edges" or the "centers" of its outermost pixels, as `extrapolate` says.
-    False means the edges if these are the coordinates -1 and 1, and the centres otherwise.
+    False means the edges if these are the coordinates -1 and 1, and the centres otherwise. True and
+    "continue" mean that it does not end.
 
     >>> [outside(-0.4, 8, align_corners) for align_corners in (False, True)]
     [False, True]
+    >>> outside(-9, 8, False, extrapolate=True)
+    False
     >>> outside(-0.4, 8, False, "pixel"), outside(-0.4, 8, False, "pixel", "edges")
     (True, False)
     """
+    if extrapolate in (True, "continue"):
+        return False
     to_edges = coords == "normalized" and not align_corners
     if isinstance(extrapolate, str):
         to_edges = extrapolate == "edges"
@@ -421,6 +439,7 @@ def axis_taps(
     *,
     coords: str = "normalized",
     index: int = 0,
+    continues: bool = False,
 ) -> list[tuple[int | None, float]] | None:
     """List the taps of one coordinate along one axis.
 
@@ -433,6 +452,7 @@ def axis_taps(
         order: how many times the weights are differentiated with respect to the coordinate.
         coords: the units of coordinates; see `locate`.
         index: the index of the output's own position along the axis, for displacements.
+        continues: whether the first and the last interval continue, in place of a boundary.
 
     Returns:
         (index, weight) pairs, in which the index None marks a tap that is not on a pixel. The
@@ -448,6 +468,8 @@ def axis_taps(
     [(0, 1)]
     >>> axis_taps(float("inf"), 4, "cubic", "border", align_corners=False)
     [(3, 1)]
+    >>> axis_taps(4.5, 4, "linear", "border", align_corners=False, coords="pixel", continues=True)
+    [(2, -1.5), (3, 2.5)]
     >>> axis_taps(float("nan"), 4, "linear", "zeros", align_corners=False) is None
     True
     """
@@ -456,6 +478,11 @@ def axis_taps(
         return None
     if math.isinf(p):
         return infinite_taps(p, size, mode, boundary, order)
+    if continues and mode == "linear" and size > 1:
+        first = min(max(math.floor(p), 0), size - 2)
+        t, chain = p - first, pixels_per_unit**order
+        weights = {0: (1 - t, t), 1: (-chain, chain)}.get(order, (0, 0))
+        return [(first, weights[0]), (first + 1, weights[1])]
     if boundary == "wrap":
         p = math.fmod(p, size)  # which decides ties if the size is odd
 

@@ -27,6 +27,7 @@ import numpy as np
 from gridsample.kernels.reference import broadcast_items, saturate, sum_items
 from gridsample.kernels.reference import gather as sample_once
 from gridsample.kernels.reference import gradients as derive_once
+from gridsample.kernels.reference.axis import Ends
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -190,7 +191,7 @@ def gather(
     align_corners: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: Ends = True,
     fill: Any = 0,
     max_samples: int = 16,
     halves: bool = True,
@@ -238,7 +239,7 @@ def vote(
     align_corners: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: Ends = True,
     fill: int = 0,
     max_samples: int = 16,
     margin: float = 1e-9,
@@ -249,24 +250,28 @@ def vote(
     0 under "zeros", otherwise the fill; so do points with a coordinate that is NaN.
     """
     weights = ["linear" if mode == "label" else mode for mode in modes]
-    # Under "zeros", a dropped tap votes for 0.
-    names = ["constant" if name == "zeros" else name for name in boundaries]
     known = sorted({int(value) for value in image.ravel().tolist()} | {0, int(fill)})
-    shares = []
-    for label in known:
-        outside = 0 if "zeros" in boundaries and extrapolate is True else fill
-        mean = gather(
-            (image == np.array(label, image.dtype)).astype(float),
+
+    def mean_of(pixels: Array, outside: bool) -> Array:
+        return gather(
+            pixels.astype(float),
             grid,
             weights,
-            names,
+            boundaries,
             align_corners,
             coords=coords,
             extrapolate=extrapolate,
-            fill=float(label == outside),
+            fill=float(outside),
             max_samples=max_samples,
             halves=False,
         )
+
+    # Under "zeros", a dropped tap votes for 0.
+    dropped = 1 - mean_of(np.ones(image.shape), True)
+    shares = []
+    for label in known:
+        mean = mean_of(image == np.array(label, image.dtype), label == fill)
+        mean = mean + dropped if label == 0 else mean
         shares.append(np.where(np.isnan(mean), float(label == fill), mean))
     largest = np.max(shares, 0)
     first = np.argmax([share >= largest - margin for share in shares], 0)
@@ -283,7 +288,7 @@ def gradients(
     align_corners: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: Ends = True,
     fill: Any = 0,
     max_samples: int = 16,
     attached: bool = True,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridsample.kernels.reference import broadcast_items, check, outside, saturate, walk
-from gridsample.kernels.reference.axis import locate
+from gridsample.kernels.reference.axis import Ends, ends_of, locate
 
 Array = npt.NDArray[Any]
 
@@ -31,7 +31,7 @@ def vote(
     align_corners: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool | str = True,
+    extrapolate: Ends = True,
     fill: Any = 0,
 ) -> Array:
     """Sample the labels of an image.
@@ -51,6 +51,7 @@ def vote(
         (N, C, *out), of the image's dtype.
     """
     spatial, sizes = image.shape[2:], image.shape[:1:-1]
+    ends = ends_of(extrapolate, len(sizes))
     weights = ["linear" if mode == "label" else mode for mode in modes]
     # Under "constant", taps on no pixel are listed; under "zeros" they have the same weights.
     listing = ["constant" if name == "zeros" else name for name in boundaries]
@@ -66,11 +67,11 @@ def vote(
             for x, place, size in zip(grid[n, *point].tolist(), indices, sizes, strict=True)
         ]
         beyond = any(
-            outside(p, size, align_corners, coords, extrapolate)
-            for p, size in zip(positions, sizes, strict=True)
+            outside(p, size, align_corners, coords, end)
+            for p, size, end in zip(positions, sizes, ends, strict=True)
         )
         for c, known in enumerate(fills):
-            if taps is None or (beyond and extrapolate is not True):
+            if taps is None or beyond:
                 out[n, c, *point] = known
                 continue
             dropped = 0 if "zeros" in boundaries else known

@@ -48,7 +48,7 @@ class AxisRule(NamedTuple):
         continues: whether positions outside are those of the first or the last interval.
         fill_is_exact: whether points without any tap in the image have exactly the fill value.
         fill_is_constant: whether the value of points without any tap in the image is constant, so
-            that they count for nothing in gradients.
+            that they count for nothing in gradients, and that of points outside.
         length: how many pixels the image has along the axis: SINGLE, SHORT or LONG.
     """
 
@@ -131,22 +131,23 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
 
     ``filled`` says whether dropped taps have a fill value other than 0.
     """
+    sizes = plan.spatial[::-1]
     continues = [
-        plan.continues and (method.by_interval or (method.is_linear and size > 1))
-        for method, size in zip(plan.methods, reversed(plan.spatial), strict=True)
+        plan.continues(a) and (method.by_interval or (method.is_linear and sizes[a] > 1))
+        for a, method in enumerate(plan.methods)
     ]
     return tuple(
         AxisRule(
             method=plan.methods[a],
             order=order[a],
-            boundary=BOUNDARIES["border" if plan.continues else plan.boundaries[a]],
+            boundary=BOUNDARIES[plan.boundaries[a]],
             edge=plan.edges[a],
             folds=plan.folds[a] and not continues[a],
             units=units_along(plan, a),
-            margin=plan.margin,
+            margin=plan.margins[a],
             continues=continues[a],
             fill_is_exact=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
-            fill_is_constant=plan.sums_to_one or not plan.filled,
+            fill_is_constant=plan.fill_is_constant(a),
             length=length_of(plan.spatial[-1 - a], plan.methods[a].taps),
         )
         for a in range(len(plan.spatial))
@@ -300,7 +301,7 @@ class Axis:
             if rule.continues:
                 # NaN would be no index of a pixel.
                 position = valid.select(position, 0.0)
-            elif rule.folds and rule.margin == 0:
+            elif rule.folds and rule.margin == 0 and not rule.drops:
                 # Positions are between the centres of the outermost pixels, where nothing folds.
                 sign = ((position > 0.0) & (position < last)).select(1.0, 0.0)
             elif code >= formulas.REFLECTION and not (rule.folds and rule.edge):

@@ -26,7 +26,7 @@ from gridsample.kernels.sampling.programs.operation import Order, Results, Terms
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State, value_of
-from gridsample.kernels.sampling.programs.sums import Registers
+from gridsample.kernels.sampling.programs.sums import Registers, no_pixel
 from gridsample.kernels.sampling.programs.sweep import Sweep
 from gridsample.kernels.sampling.programs.tap_lists import (
     TapList,
@@ -257,8 +257,11 @@ class Channels(Sweep):
         """List the taps of a group, to read them and to add to them."""
         sampler, function = self.sampler, self.function
         if isinstance(sampler, Copies):
-            fit = inside(sampler.taps(state, 0), function)
-            listed = TapList(1, 1, state.first.in_memory(), {}, fit)
+            ((tap,),) = sampler.taps(state, 0)
+            place = state.first.in_memory()
+            if tap.present is not None:
+                place = function.spill(tap.present.select(tap.offset, no_pixel(tap.offset.kind)))
+            listed = TapList(1, 1, place, {}, inside([[tap]], function))
             return listed, listed
         (read, added), begin = self.listed, value_of(state.offset)
         counting = None

@@ -168,7 +168,10 @@ class ListedTaps(NamedTuple):
         if not orders:
             return {}
         if not self.taps.weights:
-            return {orders[0]: self.read(0)[0]}
+            pixels, present = self.read(0)
+            if present is not None and self.dropped is not None:
+                pixels = [present.select(*pair) for pair in zip(pixels, self.dropped, strict=True)]
+            return {orders[0]: pixels}
         if self.counted is not None:
             return self.counted_sums(self.counted, orders)
         return self.plain_sums(orders)

@@ -101,6 +101,8 @@ class State(NamedTuple):
             coordinates is NaN or infinite.
         outside: whether the result is the fill value, because the point is outside the image; None
             if no point can be.
+        dropped: where pixels are copied, whether the point's is dropped, and its value is that of
+            dropped taps; None if that is the fill value, or no pixel is dropped.
         along: where points are along each axis, x first: positions; or, where pixels are read as
             pairs, the distances to the first pixel; empty where pixels are copied.
         slopes: d position / d coordinate along each axis, None where it is the same everywhere;
@@ -120,6 +122,7 @@ class State(NamedTuple):
 
     valid: Value
     outside: Value | None = None
+    dropped: Value | None = None
     along: tuple[Value, ...] = ()
     slopes: tuple[Value | None, ...] = ()
     offset: Offsets | None = None

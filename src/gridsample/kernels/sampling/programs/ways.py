@@ -50,15 +50,19 @@ class Copies(Sampler):
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of the pixel that each point copies, and which points copy none."""
         offset: Value | None = None
-        outside = state.outside
+        outside, dropped = state.outside, None
         for axis, along in zip(self.axes, located, strict=True):
             pixel, missed = axis.copied(along)
-            offset, outside = added(offset, pixel), either(outside, missed)
+            offset = added(offset, pixel)
+            if axis.rule.fill_is_constant or not self.description.tap_rule.filled:
+                outside = either(outside, missed)
+            else:
+                dropped = either(dropped, missed)
         assert offset is not None
-        if outside is not None:
-            # Those outside all read one pixel, which is in cache.
-            offset = outside.select(0, offset)
-            state = state._replace(outside=outside)
+        # Points that copy no pixel all read one, which is in cache.
+        for condition in (outside, dropped):
+            offset = offset if condition is None else condition.select(0, offset)
+        state = state._replace(outside=outside, dropped=dropped)
         return state._replace(offset=further(state.offset, offset))
 
     def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
@@ -71,7 +75,8 @@ class Copies(Sampler):
 
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the pixel of each point."""
-        return [[Tap(state.first.value, None, ())]]
+        present = None if state.dropped is None else ~state.dropped
+        return [[Tap(state.first.value, present, ())]]
 
 
 class CopiedPixels(NamedTuple):
@@ -92,7 +97,10 @@ class CopiedPixels(NamedTuple):
         def read() -> list[Value]:
             _, channels, fills_words = self.layout
             numbers = read_numbers(plane, state.first, channels, fills_words)
-            return [number.to(plane.kind.loaded) for number in numbers]
+            pixels = [number.to(plane.kind.loaded) for number in numbers]
+            if state.dropped is None:
+                return pixels
+            return [state.dropped.select(*pair) for pair in zip(dropped, pixels, strict=True)]
 
         if state.outside is None:
             return dict(zip(orders, read(), strict=True))
