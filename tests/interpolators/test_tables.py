@@ -20,6 +20,9 @@ Array = np.ndarray[Any, Any]
 # The first axis decreases.
 GRID: Any = (np.array([3.0, 2.0, 0.5]), np.array([0.0, 1.0, 4.0, 9.0]))
 VALUES = np.random.default_rng(0).standard_normal((3, 4, 2))
+# Of splines.
+LONG: Any = (np.arange(6.0), np.arange(7.0)[::-1])
+MANY = np.random.default_rng(0).standard_normal((6, 7))
 
 
 def inside(count: int = 40) -> Array:
@@ -132,6 +135,12 @@ def test_attributes_and_copies() -> None:
         lambda of: of(GRID, VALUES)([[1.0, 99.0]]),
         lambda of: of(GRID, VALUES)(inside(), "foo"),
         lambda of: of(GRID, VALUES)(np.ones((4, 3))),
+        lambda of: of((LONG[0][:3], LONG[1]), MANY[:3], "cubic"),
+        lambda of: of((LONG[0][:5], LONG[1]), MANY[:5], "quintic"),
+        lambda of: of((LONG[0][:3], LONG[1]), MANY[:3])([[1.0, 1.0]], "cubic"),
+        lambda of: of(LONG, MANY, "cubic")([[1.0, 1.0]], nu=(1,)),
+        lambda of: of(LONG, MANY, "cubic")([[1.0, 1.0]], nu=(1, -1)),
+        lambda of: of(LONG, MANY, "cubic")([[1.0, 99.0]]),
     ],
 )
 def test_errors_are_those_of_scipy(call: Any) -> None:

@@ -19,7 +19,15 @@ from gridsample.definitions.shapes import MAX_RANK
 from gridsample.interpolators.arrays import Array, HostArray, as_common, scipys
 from gridsample.interpolators.pchip import pchip
 from gridsample.interpolators.rectangles import RectBivariateSpline
-from gridsample.interpolators.splines import SplineAxis, spline_coefficients
+from gridsample.interpolators.splines import (
+    NOT_A_KNOT,
+    PERIODIC,
+    Ends,
+    SplineAxis,
+    ends_along,
+    least_size,
+    spline_coefficients,
+)
 from gridsample.ops.arrays import exact_type
 from gridsample.ops.sampling import sample_at_pixels
 
@@ -38,6 +46,8 @@ METHODS: dict[str, Method | None] = {
 SPLINES = ("slinear", "cubic", "quintic")
 DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5, "pchip": 3}
 DEGREES |= {"slinear_legacy": 1, "cubic_legacy": 3, "quintic_legacy": 5}
+# Those whose coefficients solve equations, which the ends are part of.
+SOLVED = ("cubic", "quintic")
 
 
 class RegularGridInterpolator:
@@ -58,6 +68,14 @@ class RegularGridInterpolator:
         fill_value: the result outside if it is not; None to extrapolate.
         solver: the solver of SciPy's splines, which then interpolate; NumPy arrays only.
         solver_args: its arguments.
+        ends: what holds at the ends of the splines "cubic" and "quintic", of degree 2 m - 1, beside
+            the values: "not-a-knot", as in SciPy's class, the first m intervals have one
+            polynomial; "natural", derivatives of the orders m to 2 m - 2 are 0; "clamped", those
+            of the orders 1 to m - 1 are 0; "periodic", all are those of the other end.  For cubic
+            splines these are the boundary conditions of `scipy.interpolate.CubicSpline`.  A list
+            has an entry for each axis: a name, or a pair for the first and the last coordinate.
+            Along a periodic axis, the last values count as the first ones, which those of a NumPy
+            array must equal, and no point is outside: points are taken modulo the axis's length.
 
     Attributes:
         grid: the coordinates, increasing.
@@ -66,8 +84,11 @@ class RegularGridInterpolator:
 
     Raises:
         ValueError: as in SciPy: the method is unknown, the coordinates do not match the table or do
-            not increase or decrease throughout, or the fill value does not go with the table.
-        TypeError: the table is a tensor or a JAX array, and the method is SciPy's own.
+            not increase or decrease throughout, or the fill value does not go with the table.  Or
+            ``ends`` has an unknown name, has not an entry for each axis, goes with a method other
+            than "cubic" and "quintic" or with a solver, or an axis is not periodic.
+        TypeError: ``ends`` is neither a name nor a list of names and pairs.  Or the table is a
+            tensor or a JAX array, and the method is SciPy's own.
         ImportError: the method is SciPy's own, and SciPy is not installed.
 
     Example:
@@ -93,15 +114,19 @@ class RegularGridInterpolator:
         *,
         solver: Any = None,
         solver_args: Any = None,
+        ends: str | Sequence[str | Sequence[str]] = NOT_A_KNOT,
     ) -> None:
         check_method(method)
         self.method, self.bounds_error = method, bounds_error
         self.fill_value = fill_value
+        self._ends = ends_along(ends, len(points))
+        check_ends(self._ends, method, solver is not None or bool(solver_args))
         self._arguments = points, values
         self._original: Any = None
         self._backend = None if is_duck(values) else backend_of(values=values)
         if method in DEGREES:
-            check_lengths([len(np.atleast_1d(axis)) for axis in points], method, f"method {method}")
+            lengths = [len(np.atleast_1d(axis)) for axis in points]
+            check_lengths(lengths, method, f"method {method}", self._ends)
         solved = method in SPLINES and (solver is not None or bool(solver_args))
         if self._backend is None or self._goes_to_scipy(values, len(points), method, solved):
             self._original = self._scipys(method, solver=solver, solver_args=solver_args)
@@ -124,7 +149,10 @@ class RegularGridInterpolator:
         self._table = table
         check_fill(self._backend, table, fill_value)
         check_real(self._backend, table, method)
-        self._samplers = {method: TableSampler(self.grid, self._falling, method)}
+        for k in self._falling:
+            self._ends[k] = self._ends[k][::-1]
+        check_period(self._backend, table, self._ends)
+        self._samplers = {method: TableSampler(self.grid, self._falling, method, self._ends)}
         # The coefficients of a NumPy table, by the method.
         self._images = dict[str, HostArray]()
         if self._backend.is_host and self._samplers[method].solves:
@@ -157,7 +185,10 @@ class RegularGridInterpolator:
         assert self._backend is not None
         if method in METHODS and rank <= MAX_RANK and not (solved and self._backend.is_host):
             # Numbers of more than double precision, or of Python.
-            return self._backend.is_host and np.asarray(values).dtype.char in "gGO"
+            found = self._backend.is_host and np.asarray(values).dtype.char in "gGO"
+            if found:
+                check_ends(self._ends, "", True)
+            return found
         if not self._backend.is_host:
             raise TypeError(
                 f"method {method!r} with {rank} axes is SciPy's own, for NumPy arrays; accepted "
@@ -185,6 +216,7 @@ class RegularGridInterpolator:
         """
         name = self.method if method is None else method
         check_method(name)
+        check_ends(self._ends, name)
         if self._original is not None:
             return self._original(xi, name, nu=nu)
         assert self._backend is not None
@@ -192,17 +224,19 @@ class RegularGridInterpolator:
             self._goes_to_scipy(self._table, len(self.grid), name)
             return self._scipys(self.method)(xi, name, nu=nu)
         if name in DEGREES:
-            check_lengths([len(axis) for axis in self.grid], name, f"order {DEGREES[name]}")
+            lengths = [len(axis) for axis in self.grid]
+            check_lengths(lengths, name, f"order {DEGREES[name]}", self._ends)
         check_real(self._backend, self._table, name)
         order = order_of(nu, name, len(self.grid))
         backend, points = as_common(self._backend, self._table, xi, len(self.grid))
         check_dimension(points, len(self.grid))
-        rows = points.reshape(-1, len(self.grid))
+        if name not in self._samplers:
+            self._samplers[name] = TableSampler(self.grid, self._falling, name, self._ends)
+        sampler = self._samplers[name]
+        rows = sampler.within_periods(backend, points.reshape(-1, len(self.grid)))
         if self.bounds_error:
             check_bounds(backend, self.grid, rows)
-        if name not in self._samplers:
-            self._samplers[name] = TableSampler(self.grid, self._falling, name)
-        sampler, image = self._samplers[name], self._image(name, backend, rows)
+        image = self._image(name, backend, rows)
         rest, fill = self._table.shape[len(self.grid) :], None
         if not self.bounds_error and self.fill_value is not None:
             fill = np.full(rest, self.fill_value).reshape(-1)
@@ -313,6 +347,7 @@ class TableSampler:
     Attributes:
         grid: the coordinates of all axes, increasing.
         method: the name of the method.
+        periodic: the numbers of the periodic axes.
         kept: the numbers of the axes with several coordinates.
         reversed: those among the kept axes along which the table is reversed.
         sampled: the method that samples the image; None for `pchip`.
@@ -321,8 +356,15 @@ class TableSampler:
         axes: the units of points, x first; None if no axis is kept.
     """
 
-    def __init__(self, grid: Sequence[HostArray], falling: Sequence[int], method: str) -> None:
+    def __init__(
+        self,
+        grid: Sequence[HostArray],
+        falling: Sequence[int],
+        method: str,
+        ends: Sequence[Ends],
+    ) -> None:
         self.grid, self.method = grid, method
+        self.periodic = [k for k, pair in enumerate(ends) if PERIODIC in pair]
         self.kept = [k for k, axis in enumerate(grid) if len(axis) > 1]
         # The order of nearest: see `METHODS`; that of linear: results have SciPy's bits.
         decreasing = self.kept if method == "nearest" else []
@@ -334,7 +376,8 @@ class TableSampler:
         self.splines = list[SplineAxis]()
         if self.solves:
             self.splines = [
-                SplineAxis(axis, DEGREES[method], f"points[{k}]") for k, axis in enumerate(grid)
+                SplineAxis(axis, DEGREES[method], f"points[{k}]", ends=ends[k])
+                for k, axis in enumerate(grid)
             ]
             axes = [spline.knots for spline in self.splines]
         self.axes = Axes(*axes[::-1]) if axes else None
@@ -400,6 +443,18 @@ class TableSampler:
             table = spline_coefficients(backend, self.splines, table[0])[None]
         return table
 
+    def within_periods(self, backend: Backend, points: Array) -> Array:
+        """Return points (P, n) within the axes that are periodic."""
+        if not self.periodic:
+            return points
+        columns = [points[:, k] for k in range(len(self.grid))]
+        with backend.quiet():  # infinite ones are NaN then
+            for k in self.periodic:
+                first, last = float(self.grid[k][0]), float(self.grid[k][-1])
+                wrapped = first + (columns[k] - first) % (last - first)
+                columns[k] = backend.xp.where(wrapped > last, last, wrapped)  # by rounding
+        return backend.xp.stack(columns, -1)
+
     def is_outside(self, points: Array) -> Array:
         """Whether points (P, n) are outside: (P,)."""
         outside = points[:, 0] != points[:, 0]
@@ -423,18 +478,50 @@ def check_method(method: Any) -> None:
         raise ValueError(f"Method '{method}' is not defined")
 
 
-def check_lengths(lengths: Sequence[int], method: str, name: str) -> None:
+def check_lengths(lengths: Sequence[int], method: str, name: str, ends: Sequence[Ends]) -> None:
     """Raise an error if an axis has too few coordinates for a method.
 
     name: what SciPy's message calls the method.
     """
     degree = DEGREES[method]
-    for k, length in enumerate(lengths):
-        if length <= degree:
+    for k, (length, pair) in enumerate(zip(lengths, ends, strict=True)):
+        least = least_size(degree, pair) if method in SOLVED else degree + 1
+        if length < least:
             raise ValueError(
                 f"There are {length} points in dimension {k}, but {name} requires at least "
-                f" {degree + 1} points per dimension."
+                f" {least} points per dimension."
             )
+
+
+def check_ends(ends: Sequence[Ends], method: str, solved: bool = False) -> None:
+    """Raise an error if splines are not to have SciPy's ends, but others interpolate.
+
+    solved: whether SciPy does, with a solver or because of the table's dtype.
+    """
+    if all(pair == (NOT_A_KNOT, NOT_A_KNOT) for pair in ends):
+        return
+    if solved:
+        raise ValueError(
+            f"ends must be {NOT_A_KNOT!r} where SciPy interpolates, with a solver or for a table "
+            f"of more than double precision; got {ends}"
+        )
+    if method not in SOLVED:
+        raise ValueError(
+            f"ends must be {NOT_A_KNOT!r} for methods other than {', '.join(map(repr, SOLVED))}; "
+            f"got {ends} with method {method!r}"
+        )
+
+
+def check_period(backend: Backend, table: Array, ends: Sequence[Ends]) -> None:
+    """Raise an error if the last values along a periodic axis of a NumPy table differ."""
+    for k, pair in enumerate(ends):
+        if PERIODIC in pair and backend.is_host:
+            first, last = (table.take(place, k) for place in (0, -1))
+            if not np.allclose(first, last, rtol=1e-15, atol=1e-15, equal_nan=True):
+                raise ValueError(
+                    f"values must be equal at the first and the last coordinate of axis {k}, whose "
+                    "ends are periodic"
+                )
 
 
 def check_real(backend: Backend, table: Array, method: str) -> None:
