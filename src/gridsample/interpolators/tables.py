@@ -16,8 +16,8 @@ from gridsample.definitions.coords import CONTINUE
 from gridsample.definitions.knots import Axes
 from gridsample.definitions.methods import LINEAR, NEAREST_UP, Method, spline_on_knots
 from gridsample.definitions.shapes import MAX_RANK
+from gridsample.interpolators import hermite
 from gridsample.interpolators.arrays import Array, HostArray, as_common, scipys
-from gridsample.interpolators.pchip import pchip
 from gridsample.interpolators.rectangles import RectBivariateSpline
 from gridsample.interpolators.splines import (
     NOT_A_KNOT,
@@ -32,19 +32,19 @@ from gridsample.ops.arrays import exact_type
 from gridsample.ops.sampling import sample_at_pixels
 
 # The methods that are not SciPy's own.  Ties of nearest go to the lower coordinate: it samples the
-# table in the order of decreasing coordinates, and rounds half up.  None is `pchip`.
+# table in the order of decreasing coordinates, and rounds half up.  None are those of `hermite`.
 METHODS: dict[str, Method | None] = {
     "linear": LINEAR,
     "nearest": NEAREST_UP,
     "slinear": LINEAR,
     "cubic": spline_on_knots(3),
     "quintic": spline_on_knots(5),
-    "pchip": None,
+    **dict.fromkeys(hermite.METHODS),
 }
 # The splines among them, which have derivatives of any order, and all that need more coordinates
 # than their degree.
 SPLINES = ("slinear", "cubic", "quintic")
-DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5, "pchip": 3}
+DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5, "pchip": 3, "akima": 1, "makima": 1}
 DEGREES |= {"slinear_legacy": 1, "cubic_legacy": 3, "quintic_legacy": 5}
 # Those whose coefficients solve equations, which the ends are part of.
 SOLVED = ("cubic", "quintic")
@@ -63,7 +63,9 @@ class RegularGridInterpolator:
             a gradient.
         method: "linear"; "nearest", with ties to the lower coordinate; "cubic" and "quintic", which
             are splines of degree 3 and 5 with "not a knot" ends; "slinear", the spline of degree 1;
-            or "pchip", which is monotone where values are, and takes real numbers.
+            or one of three cubics that follow real values locally: "pchip", which is monotone
+            where values are, and "akima" and "makima", which are those of
+            `scipy.interpolate.Akima1DInterpolator` along each axis, the last one first.
         bounds_error: whether a point outside is an error.
         fill_value: the result outside if it is not; None to extrapolate.
         solver: the solver of SciPy's splines, which then interpolate; NumPy arrays only.
@@ -350,7 +352,7 @@ class TableSampler:
         periodic: the numbers of the periodic axes.
         kept: the numbers of the axes with several coordinates.
         reversed: those among the kept axes along which the table is reversed.
-        sampled: the method that samples the image; None for `pchip`.
+        sampled: the method that samples the image; None for those of `hermite`.
         solves: whether coefficients are sampled, rather than values.
         splines: for coefficients, the splines along the axes.
         axes: the units of points, x first; None if no axis is kept.
@@ -411,7 +413,7 @@ class TableSampler:
         if self.axes is None:
             result = xp.broadcast_to(image, (points.shape[0], image.shape[-1])) + 0
         elif self.sampled is None:
-            result = pchip(backend, self.grid, image[0], sought)
+            result = hermite.hermite(backend, self.grid, image[0], sought, self.method)
         else:
             continues = self.method in SPLINES or (reaches_out and fill is None)
             result = sample_at_pixels(
@@ -526,9 +528,10 @@ def check_period(backend: Backend, table: Array, ends: Sequence[Ends]) -> None:
 
 def check_real(backend: Backend, table: Array, method: str) -> None:
     """Raise an error if a table is complex, and a method is not for such numbers."""
-    if method == "pchip" and backend.type_name(table.dtype).startswith("complex"):
+    if method in hermite.METHODS and backend.type_name(table.dtype).startswith("complex"):
+        name = "PchipInterpolator" if method == "pchip" else "Akima1DInterpolator"
         raise ValueError(
-            "`PchipInterpolator` only works with real values. If you are trying to use the real "
+            f"`{name}` only works with real values. If you are trying to use the real "
             "components of the passed array, use `np.real` on the array before passing to "
             "`RegularGridInterpolator`."
         )
