@@ -42,7 +42,7 @@ def points(*dims: str, low: float, high: float) -> xarray.DataArray:
     return xarray.DataArray(values, dims=dims)
 
 
-def assert_as_xarray(obj: Any, **arguments: Any) -> Any:
+def assert_as_xarray(obj: Any, lazy_tolerance: float = 0, **arguments: Any) -> Any:
     """Compare with xarray, and arrays in chunks with those in memory."""
     expected = obj.interp(**arguments)
     result = gridsample.xarray.interp(obj, **arguments)
@@ -50,7 +50,10 @@ def assert_as_xarray(obj: Any, **arguments: Any) -> Any:
     assert list(result.coords) == list(expected.coords)
     assert result.dims == expected.dims and result.attrs == expected.attrs
     lazy = gridsample.xarray.interp(obj.chunk({"t": 2, "y": 3, "x": 4}), **arguments)
-    xarray.testing.assert_identical(lazy.compute(), result)
+    if lazy_tolerance:
+        xarray.testing.assert_allclose(lazy, result, rtol=lazy_tolerance, atol=lazy_tolerance)
+    else:
+        xarray.testing.assert_identical(lazy.compute(), result)
     assert lazy.chunks
     return result
 
@@ -213,7 +216,7 @@ def test_periods_are_recognized() -> None:
         ({"period": {"f": 360}}, "period names ['f']"),
         ({"period": {"e": 0}}, "must be greater than 0"),
         ({"period": {"e": 240}}, "must cover less than its period 240"),
-        ({"period": {"e": 360}, "method": "cubic"}, "period is accepted for the methods"),
+        ({"period": {"e": 360}, "method": "quadratic"}, "period is accepted for the methods"),
         ({"kwargs": {"fill_value": "near"}}, "fill_value must be"),
         ({"kwargs": {"bounds_error": True}}, "which bounds_error asks for"),
         ({"method": "boo"}, "boo"),
@@ -229,6 +232,92 @@ def test_periods_are_recognized() -> None:
 
 def test_other_methods_are_those_of_xarray() -> None:
     image = cube()
-    expected = image.interp(x=[-1.0, -2.0], method="akima")
-    result = gridsample.xarray.interp(image, x=[-1.0, -2.0], method="akima")
-    xarray.testing.assert_identical(result, expected)
+    options: Any
+    for method, options in [("zero", {}), ("akima", {"extrapolate": "periodic"})]:
+        expected = image.interp(x=[-1.0, -2.0], method=method, kwargs=options)
+        result = gridsample.xarray.interp(image, x=[-1.0, -2.0], method=method, kwargs=options)
+        xarray.testing.assert_identical(result, expected)
+
+
+# Methods of tables --------------------------------------------------------------------------------
+
+SPLINES = ["quadratic", "cubic", "quintic"]
+LOCAL = ["pchip", "akima", "makima"]
+
+
+def table() -> xarray.DataArray:
+    """The cube, at distances that differ less."""
+    image, rng = cube(), np.random.default_rng(8)
+    return image.assign_coords(
+        y=np.cumsum(rng.uniform(0.5, 1.5, 9)), x=-np.cumsum(rng.uniform(0.5, 1.5, 11))
+    )
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("quadratic", "akima"),
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("cubic", "quintic", "pchip", "makima")),
+    ],
+)
+def test_tables_along_an_axis(method: Any) -> None:
+    outside: list[Any] = OUTSIDE if method in SPLINES else [{}, {"extrapolate": True}]
+    every: list[Any] = [np.linspace(0, -12, 23), points("p", "q", low=-12, high=0), -2.5]
+    for new, kwargs in zip([*every, every[0]], outside * 2, strict=False):
+        assert_as_xarray(table(), x=new, method=method, kwargs=kwargs, lazy_tolerance=1e-12)
+    # A line has points of its own.
+    own = points("q", "t", "p", low=-9, high=-2)
+    assert_as_xarray(table(), x=own, method=method, lazy_tolerance=1e-12)
+
+
+@pytest.mark.parametrize("method", ["cubic", "quintic", "pchip"])
+def test_tables_along_several_axes(method: Any) -> None:
+    options: Any = {"rtol": 1e-11, "atol": 1e-12}
+    image = table().drop_vars("area")
+    x, y = np.linspace(-2, -7, 7), np.linspace(2, 6, 7)
+    # xarray's splines along several axes are not exact, but those along one are.
+    expected = image.interp(x=x, method=method).interp(y=y, method=method)
+    result = gridsample.xarray.interp(image, y=y, x=x, method=method)
+    xarray.testing.assert_allclose(result, expected, **options)
+    for each in (image, image.chunk(t=2, x=3)):
+        along: Any = {"y": ("p", [*y, 99, 99]), "x": ("p", [*x, -3, -99])}
+        found = gridsample.xarray.interp(each, along, method, kwargs={"fill_value": 2.5})
+        inside = np.diagonal(expected.values, axis1=1, axis2=2)
+        np.testing.assert_allclose(found[:, :7], inside, **options)
+        assert (found[:, 7:] == 2.5).all()
+
+
+def test_tables_keep_dtypes_and_need_coordinates() -> None:
+    image = table().drop_vars(["area", "height"])
+    new: Any = {"y": [2.5, 3.25]}
+    for dtype in (np.float32, np.complex128, np.int16):
+        values = (image * 100).astype(dtype)
+        result = gridsample.xarray.interp(values, new, "cubic")
+        assert result.dtype == (np.float64 if dtype == np.int16 else dtype)
+        atol = 1e-4 if dtype == np.float32 else 1e-10
+        expected = values.interp(new, "cubic").astype(result.dtype)
+        xarray.testing.assert_allclose(result, expected, rtol=0, atol=atol)
+    with pytest.raises(TypeError, match="'akima' interpolates real numbers, got complex128"):
+        gridsample.xarray.interp(image.astype(complex), new, "akima")
+    few = image.isel(y=slice(3)).assign_coords(y=[1, 2.75, 5])
+    with pytest.raises(ValueError, match="'cubic' needs 4 coordinates or more, but 'y' has 3"):
+        gridsample.xarray.interp(few, new, "cubic")
+    expected = few.interp(new, "pchip")
+    xarray.testing.assert_allclose(gridsample.xarray.interp(few, new, "pchip"), expected)
+    order: Any = {"order": 3}
+    expected = image.interp(new, "polynomial", kwargs=order)
+    result = gridsample.xarray.interp(image, new, "polynomial", kwargs=order)
+    xarray.testing.assert_allclose(result, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["cubic", "quintic", *LOCAL])
+def test_tables_of_longitudes(method: Any) -> None:
+    lon = np.array([0.0, 30, 90, 100, 180, 250, 300])
+    image = xarray.DataArray(RNG.random((2, 7)), {"lon": lon}, ["lat", "lon"])
+    shifted = [image.assign_coords(lon=lon + k * 360) for k in range(-9, 10)]
+    around, new = xarray.concat(shifted, "lon"), np.array([-200.0, -1, 0, 20, 359, 360, 700])
+    expected = around.interp(lon=new, method=method)
+    for each in (image, image.isel(lon=slice(None, None, -1)), image.chunk(lon=5)):
+        result = gridsample.xarray.interp(each, lon=new, method=method, period=360)
+        # Splines of many periods have forgotten where they end.
+        xarray.testing.assert_allclose(result, expected, rtol=1e-10)

@@ -37,14 +37,23 @@ METHODS: dict[str, Method | None] = {
     "linear": LINEAR,
     "nearest": NEAREST_UP,
     "slinear": LINEAR,
+    "quadratic": spline_on_knots(2),
     "cubic": spline_on_knots(3),
     "quintic": spline_on_knots(5),
     **dict.fromkeys(hermite.METHODS),
 }
 # The splines among them, which have derivatives of any order, and all that need more coordinates
 # than their degree.
-SPLINES = ("slinear", "cubic", "quintic")
-DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5, "pchip": 3, "akima": 1, "makima": 1}
+SPLINES = ("slinear", "quadratic", "cubic", "quintic")
+DEGREES = {
+    "slinear": 1,
+    "quadratic": 2,
+    "cubic": 3,
+    "quintic": 5,
+    "pchip": 3,
+    "akima": 1,
+    "makima": 1,
+}
 DEGREES |= {"slinear_legacy": 1, "cubic_legacy": 3, "quintic_legacy": 5}
 # Those whose coefficients solve equations, which the ends are part of.
 SOLVED = ("cubic", "quintic")
@@ -62,8 +71,9 @@ class RegularGridInterpolator:
             Each point has a result for every entry of the other axes.  A tensor or a JAX array has
             a gradient.
         method: "linear"; "nearest", with ties to the lower coordinate; "cubic" and "quintic", which
-            are splines of degree 3 and 5 with "not a knot" ends; "slinear", the spline of degree 1;
-            or one of three cubics that follow real values locally: "pchip", which is monotone
+            are splines of degree 3 and 5; "quadratic", of degree 2, with knots half way between
+            coordinates, as in `scipy.interpolate.make_interp_spline`; "slinear", of degree 1; or
+            one of three cubics that follow real values locally: "pchip", which is monotone
             where values are, and "akima" and "makima", which are those of
             `scipy.interpolate.Akima1DInterpolator` along each axis, the last one first.
         bounds_error: whether a point outside is an error.
@@ -206,7 +216,8 @@ class RegularGridInterpolator:
             xi: the points, (..., n), or a tuple of n arrays that are broadcast.  Tensors and JAX
                 arrays have a gradient.
             method: another method than that of the interpolator.
-            nu: orders of derivatives, for "slinear", "cubic" and "quintic", as in SciPy.
+            nu: orders of derivatives, for "slinear", "quadratic", "cubic" and "quintic", as in
+                SciPy.
 
         Returns:
             (..., *rest), rest being the shape of the table after its first n axes; in the dtype of
@@ -389,9 +400,10 @@ class TableSampler:
         backend: Backend,
         image: Array,
         points: Array,
-        fill: HostArray | None,
-        reaches_out: bool,
+        fill: HostArray | None = None,
+        reaches_out: bool = True,
         order: tuple[int, ...] = (),
+        threads: int | None = None,
     ) -> Array:
         """Sample a table at points (P, n): (P, C).
 
@@ -402,6 +414,7 @@ class TableSampler:
             fill: the values outside, (C,); None to extrapolate.
             reaches_out: whether points may be outside.
             order: the order of the derivative along each axis; () for samples.
+            threads: the maximum number of threads; None for all.
         """
         xp = backend.xp
         outside = self.is_outside(points)[:, None] if reaches_out and fill is not None else None
@@ -419,7 +432,7 @@ class TableSampler:
             result = sample_at_pixels(
                 image, sought[:, self.kept[::-1]][None], mode=self.sampled,
                 padding_mode="border", extrapolate=CONTINUE if continues else True,
-                coords=self.axes, channel_axis=-1, order=order[::-1],
+                coords=self.axes, channel_axis=-1, order=order[::-1], threads=threads,
             )[0]  # fmt: skip
         if outside is not None:
             values = backend.astype(backend.asarray(fill, result), result.dtype)

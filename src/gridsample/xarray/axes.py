@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,19 @@ class InterpolationRules(NamedTuple):
     """How values are interpolated.
 
     Attributes:
-        method: "linear" or "nearest".
+        method: "linear" or "nearest", whose positions are in pixels, or one of tables.
         fill_value: the value outside, as in `interp`.
         bounds_error: whether a point outside is an error.
     """
 
-    method: Literal["linear", "nearest"]
+    method: str
     fill_value: Any
     bounds_error: bool
+
+    @property
+    def of_pixels(self) -> bool:
+        """Whether pixels are interpolated, at any distances, rather than tables."""
+        return self.method in ("linear", "nearest")
 
     def outside(self, rank: int) -> tuple[bool, Any, Any]:
         """Return whether points of so many coordinates are extrapolated, and values outside."""
@@ -74,7 +79,9 @@ class CoordinateAxis(NamedTuple):
     def positions(
         self, points: Positions, rules: InterpolationRules, continues: bool
     ) -> tuple[Positions, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return positions in pixels, NaN outside, and which points are below and above the axis.
+        """Return positions, NaN outside, and which points are below and above the axis.
+
+        They are in pixels, or coordinates if tables are interpolated.
 
         Args:
             points: coordinates.
@@ -92,6 +99,8 @@ class CoordinateAxis(NamedTuple):
                 f"the new coordinates of {self.name!r} are not within those from {knots.min()} to "
                 f"{knots.max()} (times in seconds from the first), which bounds_error asks for"
             )
+        if not rules.of_pixels:
+            return (points if continues else np.where(outside, np.nan, points)), below, above
         index = index_of(knots, points)
         if continues and len(knots) == 1:
             index = np.where(outside, 0.0, index)

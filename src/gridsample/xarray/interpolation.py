@@ -7,10 +7,11 @@ xarray itself finds out what is asked for, and what becomes of indexes, labels a
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
+from gridsample.interpolators.hermite import METHODS as HERMITE
 from gridsample.xarray.axes import InterpolationRules, axis_of, periods_of
 from gridsample.xarray.variables import interpolated
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     T = TypeVar("T", xarray.DataArray, xarray.Dataset)
 
 # The methods that are not xarray's own, and the keyword arguments of interpolators that they take.
-METHODS: dict[str, Literal["linear", "nearest"]] = {
-    "linear": "linear",
-    "slinear": "linear",
-    "nearest": "nearest",
-}
+METHODS = ("linear", "slinear", "nearest", "quadratic", "cubic", "quintic", *HERMITE)
 KEYWORDS = {"fill_value", "bounds_error"}
+# Those whose splines are periodic, too.
+PERIODIC = [name for name in METHODS if name != "quadratic"]
+# The methods of the degrees of "polynomial".
+DEGREES = {1: "slinear", 2: "quadratic", 3: "cubic", 5: "quintic"}
 # The kinds of dtypes that are interpolated.
 NUMBERS = "uifcMm"
 # The name of an array in a dataset of its own.
@@ -54,12 +55,17 @@ def interp(
         coords: the new coordinates of dimensions, by name: numbers, arrays, or DataArrays, whose
             dimensions the result has.  Several that share a dimension are the coordinates of
             points.  Up to eight are interpolated together.
-        method: "linear" (also "slinear") or "nearest"; other names are xarray's own methods.
+        method: "linear" (also "slinear"), "nearest", the splines "quadratic", "cubic" and "quintic"
+            (also "polynomial" with the ``kwargs`` order 1, 2, 3 or 5), or "pchip", "akima" and
+            "makima".  All but the first two need a whole dimension for each result: it becomes a
+            single chunk.  xarray itself interpolates by "zero", "barycentric" and "krogh", whose
+            polynomials or steps are of one line each, and by "spline", which it is to lose.
         assume_sorted: whether coordinates need not be sorted; they may increase or decrease.
         kwargs: as in xarray: ``fill_value``, the value outside: a number, a pair for below and
             above, "extrapolate", or None, which extrapolates points of several coordinates;
-            ``bounds_error``, whether a point outside is an error.  With others, xarray
-            interpolates.
+            ``bounds_error``, whether a point outside is an error; ``extrapolate``, whether "pchip",
+            "akima" and "makima" extrapolate.  With others, which only some class of SciPy has,
+            xarray interpolates.
         method_non_numeric: of a Dataset, how variables without numbers are reindexed.
         period: the period of coordinates, such as {"lon": 360}.  A number is that of longitudes,
             which are recognized by the units "degrees_east", the standard name "longitude", or the
@@ -72,10 +78,10 @@ def interp(
         ``obj`` is the one there, even if its neighbour is NaN.
 
     Raises:
-        TypeError: the array does not hold numbers, or coordinates are not times if those of ``obj``
-            are.
-        ValueError: a name is unknown, coordinates have equal entries, a period does not fit, or a
-            point is outside with ``bounds_error``.
+        TypeError: the array does not hold numbers, or complex ones with "pchip", "akima" or
+            "makima"; or coordinates are not times if those of ``obj`` are.
+        ValueError: a name is unknown, coordinates have equal entries or are too few for a method, a
+            period does not fit, or a point is outside with ``bounds_error``.
 
     Example:
         >>> import numpy as np, xarray, gridsample.xarray
@@ -100,18 +106,16 @@ def interp(
     if not is_dataset and source.dtype.kind not in NUMBERS:
         raise TypeError(f"interp interpolates numbers and times, got a DataArray of {source.dtype}")
     periods = periods_of(source, period, named)
-    if method not in METHODS or set(options) - KEYWORDS:
-        if periods:
-            raise ValueError(
-                f"period is accepted for the methods {list(METHODS)} with the kwargs "
-                f"{sorted(KEYWORDS)}, got method {method!r} and kwargs {options}"
-            )
+    rules = rules_of(method, options)
+    if periods and (rules is None or rules.method == "quadratic"):
+        raise ValueError(
+            f"period is accepted for the methods {PERIODIC} with the kwargs {sorted(KEYWORDS)}, "
+            f"got method {method!r} and kwargs {options}"
+        )
+    if rules is None:
         if is_dataset:
             coords_kwargs["method_non_numeric"] = method_non_numeric
         return cast("T", source.interp(coords, method, assume_sorted, options, **coords_kwargs))
-    rules = InterpolationRules(
-        METHODS[method], options.get("fill_value", np.nan), bool(options.get("bounds_error"))
-    )
     dataset: xarray.Dataset = source if is_dataset else source.to_dataset(name=ARRAY)
     chosen = [
         name
@@ -189,6 +193,25 @@ def interp_like(
         method_non_numeric,
         period=period,
     )
+
+
+def rules_of(method: str, options: Mapping[str, Any]) -> InterpolationRules | None:
+    """Return how values are interpolated, or None if xarray is to do it.
+
+    Args:
+        method: the method, as in `interp`.
+        options: the keyword arguments of xarray's interpolators.
+    """
+    rest = dict(options)
+    if method == "polynomial" and rest.get("order") in DEGREES:
+        method = DEGREES[rest.pop("order")]
+    if method in HERMITE and rest.get("extrapolate") in (None, False, True):
+        rest |= {"fill_value": "extrapolate"} if rest.pop("extrapolate", False) else {}
+    if method not in METHODS or set(rest) - KEYWORDS:
+        return None
+    name = "linear" if method == "slinear" else method
+    fill_value, bounds_error = rest.get("fill_value", np.nan), rest.get("bounds_error")
+    return InterpolationRules(name, fill_value, bool(bounds_error))
 
 
 def without_values(

@@ -14,6 +14,7 @@ from gridsample.definitions.coords import CONTINUE
 from gridsample.ops.sampling import grid_sample
 from gridsample.xarray.axes import CoordinateAxis, InterpolationRules
 from gridsample.xarray.coordinates import Positions
+from gridsample.xarray.tables import sample_lines
 from gridsample.xarray.values import axis_array, sampled_values
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ def interpolated(
     dims, groups = list(variable.dims), independent(along)
     for group in groups:
         dims = dims_after(dims, group)
-    if all(is_line(variable, group) for group in groups):
+    if not rules.of_pixels:
+        groups.reverse()  # the order of `RegularGridInterpolator`
+    elif all(is_line(variable, group) for group in groups):
         # Those that make the variable smaller first: what is between two is no larger than both.
         groups = sorted(groups, key=lambda group: group[0].points.size / len(group[0].knots))
     for group in groups:
-        if is_line(variable, group):
+        if rules.of_pixels and is_line(variable, group):
             variable = along_line(variable, group[0], rules)
         else:
             variable = at_points(variable, group, rules)
@@ -99,7 +102,7 @@ def along_line(
         size=len(axis.knots),
         positions=positions,
         constants=np.select([below, above], constants, np.nan),
-        mode=rules.method,
+        mode="nearest" if rules.method == "nearest" else "linear",
         wraps=axis.period is not None,
         dtype=variable.dtype,
         threads=None if variable.chunks is None else 1,
@@ -173,10 +176,11 @@ def at_points(
 
 
 def can_be_divided(group: Sequence[CoordinateAxis], rules: InterpolationRules) -> bool:
-    """Whether options of `grid_sample` say all that happens to points outside."""
+    """Whether options of `grid_sample` say how values are interpolated, and what is outside."""
     continues, below, above = rules.outside(len(group))
-    wraps = any(axis.period is not None for axis in group)
-    return not continues and below is above and (not wraps or bool(np.isnan(below)))
+    if continues or below is not above or not rules.of_pixels:
+        return False
+    return all(axis.period is None for axis in group) or bool(np.isnan(below))
 
 
 def options_of(
@@ -230,18 +234,32 @@ def sample_points(
     order = sorted(range(count), key=lambda k: shape[k] == 1)
     items = math.prod(shape[:count])
     lines = data.transpose(*order, *range(count, data.ndim))
-    result: Array = grid_sample(
-        lines.reshape(items, -1, *data.shape[count:]),
-        np.ascontiguousarray(positions[..., ::-1]).reshape(items, -1, len(group)),
-        coords="pixel",
-        **options_of(group, continues, threads, rules.method),
-    )
+    images = lines.reshape(items, -1, *data.shape[count:])
+    places = positions.reshape(items, -1, len(group))
+    if rules.of_pixels:
+        options = options_of(group, continues, threads, rules.method)
+        result = sample_images(images, places, group, options)
+    else:
+        result = sample_lines(images, places, group, rules.method, threads)
     for outside, value in ((is_below, below), (is_above, above)):
         if not continues and not np.isnan(value):
             chosen = outside.any(-1).reshape(items, 1, -1)
             np.copyto(result, np.asarray(value, result.dtype), where=chosen)
-    result = result.reshape(*lines.shape[:count], *shape[count:])
+    result = result.reshape((*lines.shape[:count], *shape[count:]))
     return result.transpose(*np.argsort(order), *range(count, result.ndim))
+
+
+def sample_images(
+    images: Array, positions: Positions, group: Sequence[CoordinateAxis], options: dict[str, Any]
+) -> Array:
+    """Sample images (items, C, *axes) at positions (items, P, axes) in pixels: (items, C, P)."""
+    for k, axis in enumerate(group):
+        if axis.period is not None and options["extrapolate"] == CONTINUE:
+            first = images[(slice(None),) * (2 + k) + (slice(1),)]
+            images = np.concatenate([images, first], 2 + k)
+    grid = np.ascontiguousarray(positions[..., ::-1])
+    result: Array = grid_sample(images, grid, coords="pixel", **options)
+    return result
 
 
 # Times --------------------------------------------------------------------------------------------
