@@ -25,24 +25,33 @@ from gridsample.definitions.coords import Extrapolate, find_ends, find_units
 from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.methods import Mode, Padding, find_method, listed
-from gridsample.definitions.names import MissingName
+from gridsample.definitions.names import MissingName, SplatName
 from gridsample.definitions.request import Request
+from gridsample.definitions.shapes import check_whole
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
-from gridsample.operators import deform_conv2d, deformable_attention
+from gridsample.operators import (
+    correlation_lookup,
+    deform_conv2d,
+    deformable_attention,
+    softmax_splat,
+)
 from gridsample.operators.convolution import pair
+from gridsample.operators.splatting import check_mode
 from gridsample.ops.missing import as_rule
 from gridsample.ops.sampling import grid_sample
 
 __all__ = [
     "AffineGrid",
     "CenterPool",
+    "CorrelationLookup",
     "DeformConv2d",
     "DeformableAttention",
     "Downsample",
     "GridSample",
     "PatchDownsample",
     "Pyramid",
+    "SoftmaxSplat",
     "SpatialTransformer",
     "Upsample",
 ]
@@ -283,6 +292,89 @@ class DeformableAttention(nn.Module):
             value, value_spatial_shapes, sampling_locations, attention_weights
         )
         return result
+
+
+class CorrelationLookup(nn.Module):
+    """`gridsample.operators.correlation_lookup` with fixed windows.
+
+    Args:
+        radius: how many pixels the windows extend from their centres, each way; at least 0.
+        levels: the number of levels L, at least 1.
+
+    Shapes:
+        f1 (N, C, *size1), f2 (N, C, *size2) and positions (N, D, *size1) give (N, L * K**D, *size1)
+        with K = 2 * radius + 1, with the dtype of f1.
+
+    Raises:
+        TypeError: an option is not an integer.
+        ValueError: an option is out of range.
+
+    Example:
+        >>> import torch, gridsample.nn
+        >>> look = gridsample.nn.CorrelationLookup(radius=3, levels=2)
+        >>> look
+        CorrelationLookup(radius=3, levels=2)
+        >>> look(*torch.ones(2, 1, 8, 12, 16), torch.zeros(1, 2, 12, 16)).shape
+        torch.Size([1, 98, 12, 16])
+    """
+
+    @constructor
+    def __init__(self, radius: int = 4, levels: int = 4) -> None:
+        super().__init__()
+        self.radius = check_whole(radius, "radius", 0)
+        self.levels = check_whole(levels, "levels", 1)
+
+    def forward(self, f1: Tensor, f2: Tensor, positions: Tensor) -> Tensor:
+        """Look up windows around the positions."""
+        result: Tensor = correlation_lookup(f1, f2, positions, self.radius, self.levels)
+        return result
+
+    def extra_repr(self) -> str:
+        """Return the options."""
+        return f"radius={self.radius}, levels={self.levels}"
+
+
+class SoftmaxSplat(nn.Module):
+    """`gridsample.operators.softmax_splat` with fixed options.
+
+    Args:
+        mode: how values are combined: "sum", "average", "linear", "soft" or "maximum".
+        padding_mode: the boundary: a name, or one per axis.
+
+    Shapes:
+        input (N, C, *size), flow (N, D, *size) and metric (N, 1, *size), which "sum" and "average"
+        do not take, give (N, C, *size), with the input's dtype.
+
+    Raises:
+        TypeError: an option has the wrong type.
+        ValueError: a name is unknown.
+
+    Example:
+        >>> import torch, gridsample.nn
+        >>> warp = gridsample.nn.SoftmaxSplat("average")
+        >>> warp
+        SoftmaxSplat(mode='average', padding_mode='zeros')
+        >>> warp(torch.tensor([[[1.0, 2.0, 3.0]]]), torch.tensor([[[1.0, 0.0, 0.0]]]))
+        tensor([[[0.0000, 1.5000, 3.0000]]])
+    """
+
+    @constructor
+    def __init__(self, mode: SplatName = "soft", padding_mode: Padding = "zeros") -> None:
+        super().__init__()
+        check_mode(mode)
+        for name in listed(padding_mode):
+            check_boundary(name)
+        self.mode = mode
+        self.padding_mode = padding_mode
+
+    def forward(self, input: Tensor, flow: Tensor, metric: Tensor | None = None) -> Tensor:
+        """Move the pixels of the input along the flow."""
+        result: Tensor = softmax_splat(input, flow, metric, self.mode, self.padding_mode)
+        return result
+
+    def extra_repr(self) -> str:
+        """Return the options."""
+        return f"mode={self.mode!r}, padding_mode={self.padding_mode!r}"
 
 
 class DeformConv2d(nn.Module):

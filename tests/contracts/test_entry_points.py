@@ -155,6 +155,13 @@ CALLS: dict[str, Call] = {
                 "positions": IMAGE[:, :2],
                 "levels": 1,
             },
+            "correlation_lookup_vjp": {
+                "grad_output": np.ones((2, 81, *IMAGE.shape[2:]), np.float32),
+                "f1": IMAGE,
+                "f2": IMAGE,
+                "positions": IMAGE[:, :2],
+                "levels": 1,
+            },
             "apply_lut": {"image": IMAGE, "table": np.ones((1, 3, 4), np.float32)},
             "deform_conv2d": CONVOLUTION,
             "deform_sum2d": {
@@ -176,6 +183,12 @@ CALLS: dict[str, Call] = {
                 "output_size": 2,
             },
             "softmax_splat": {"input": IMAGE, "flow": IMAGE[:, :2], "metric": IMAGE[:, :1]},
+            "softmax_splat_vjp": {
+                "grad_output": IMAGE,
+                "input": IMAGE,
+                "flow": IMAGE[:, :2],
+                "metric": IMAGE[:, :1],
+            },
             "weighted_sum": SUMS,
             "weighted_sum_vjp": {"grad_output": np.ones((1, 3, 2, 4), np.float32), **SUMS},
         },
@@ -194,6 +207,10 @@ OF_TORCH: dict[str, Call] = {
     ),
     "nn.AffineGrid": (nn.AffineGrid((4, 6)), {"theta": MAPS}),
     "nn.CenterPool": (nn.CenterPool([[0.0], [0.0]]), {"input": IMAGE}),
+    "nn.CorrelationLookup": (
+        nn.CorrelationLookup(levels=1),
+        {"f1": IMAGE, "f2": IMAGE, "positions": IMAGE[:, :2]},
+    ),
     "nn.DeformConv2d": (
         nn.DeformConv2d(3, 4, 1),
         {name: CONVOLUTION[name] for name in ("input", "offset", "mask")},
@@ -202,6 +219,10 @@ OF_TORCH: dict[str, Call] = {
     "nn.Downsample": (nn.Downsample(2), {"input": IMAGE}),
     "nn.GridSample": (nn.GridSample(), {"input": IMAGE, "grid": GRID}),
     "nn.Pyramid": (nn.Pyramid(1), {"input": IMAGE}),
+    "nn.SoftmaxSplat": (
+        nn.SoftmaxSplat(),
+        {"input": IMAGE, "flow": IMAGE[:, :2], "metric": IMAGE[:, :1]},
+    ),
     "nn.Upsample": (nn.Upsample(9), {"input": IMAGE}),
 }
 

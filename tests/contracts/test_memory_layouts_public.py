@@ -301,6 +301,15 @@ SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
         lambda x: [x.image(2, 3), x.image(2, 3), x.uniform(0, 3, 2, 2, *x.size)],
         lambda *arrays: operators.correlation_lookup(*arrays, 1, 1),
     ),
+    "correlation_lookup_vjp": (
+        lambda x: [
+            x.uniform(-1, 1, 2, 9, *x.size),
+            x.image(2, 3),
+            x.image(2, 3),
+            x.uniform(0, 3, 2, 2, *x.size),
+        ],
+        lambda *arrays: operators.correlation_lookup_vjp(*arrays, 1, 1),
+    ),
     "deform_conv2d": (
         lambda x: [
             x.uniform(-1, 1, 2, *x.size[:1], 4, 5),
@@ -340,6 +349,15 @@ SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
             x.uniform(-1, 1, 2, 1, *x.size),
         ],
         operators.softmax_splat,
+    ),
+    "softmax_splat_vjp": (
+        lambda x: [
+            x.image(2, 3),
+            x.image(2, 3),
+            x.uniform(-2, 2, 2, len(x.size), *x.size),
+            x.uniform(0.5, 1, 2, 1, *x.size),
+        ],
+        lambda *arrays: operators.softmax_splat_vjp(*arrays, "linear"),
     ),
     "weighted_sum": (
         sums,

@@ -245,6 +245,14 @@ def test_operators_are_composed() -> None:
             lambda *arrays: operators.correlation_lookup(*arrays, 1, 2),
             [picture, picture, rng.uniform(0, 4, (2, 2, 4, 5))],
         ),
+        (
+            lambda *arrays: operators.correlation_lookup_vjp(*arrays, 1, 2),
+            [rng.standard_normal((2, 18, 4, 5)), picture, picture, rng.uniform(0, 4, (2, 2, 4, 5))],
+        ),
+        (
+            lambda *arrays: operators.softmax_splat_vjp(*arrays, "linear"),
+            [picture, picture, rng.uniform(-2, 2, (2, 2, 4, 5)), picture[:, :1] ** 2],
+        ),
         (operators.apply_lut, [picture, picture[:1, :1, 0]]),
         (
             lambda *arrays: operators.apply_lut(*arrays, "tetrahedral"),

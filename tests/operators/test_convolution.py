@@ -221,6 +221,12 @@ def test_errors() -> None:
     image, offset, mask = sum_inputs()
     with pytest.raises(ValueError, match="remove_center=True needs a square kernel"):
         deform_sum2d(image, offset, mask, 3, 2, remove_center=True)
+    for name in ("group", "group_channels"):
+        for number in (1.5, (2, 3)):
+            with pytest.raises(TypeError, match=f"{name} must be an integer, got "):
+                deform_sum2d(image, offset, mask, 3, 2, **{name: number})
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+            deform_sum2d(image, offset, mask, 3, 2, **{name: 0})
     with pytest.raises(ValueError, match="input has 4 channels, which are not 3 groups"):
         deform_sum2d(image, offset, mask, 3, 2, group=3)
     with pytest.raises(ValueError, match="offset must have the shape"):

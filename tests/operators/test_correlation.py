@@ -11,7 +11,7 @@ import pytest
 from gridsample.backends import backend_of
 from gridsample.definitions.operators import LookupOptions
 from gridsample.kernels.reference import operators as reference
-from gridsample.operators import CorrelationBlock, correlation_lookup
+from gridsample.operators import CorrelationBlock, correlation_lookup, correlation_lookup_vjp
 from gridsample.operators.correlation import LOOKUP, composed, composed_vjp
 
 # Rank, radius, channels, levels: windows that fill a register and do not, of a single sample, and
@@ -150,6 +150,23 @@ def test_levels_are_means_of_neighbours() -> None:
     np.testing.assert_array_equal(block(positions), both)
 
 
+def test_gradients_are_adjoint_to_the_windows() -> None:
+    """The result is linear in both features, whose levels have an odd size, and may be narrow."""
+    rng = cases.generator("adjoint")
+    f1, f2 = rng.standard_normal((1, 2, 3, 4)), rng.standard_normal((1, 2, 5, 7))
+    positions = rng.uniform(0, 4, (1, 2, 3, 4))
+    upstream = rng.standard_normal((1, 18, 3, 4))
+    gradients = correlation_lookup_vjp(upstream, f1, f2, positions, 1, 2)
+    product = np.sum(upstream * correlation_lookup(f1, f2, positions, 1, 2))
+    for features, gradient in zip((f1, f2), gradients[:2], strict=True):
+        np.testing.assert_allclose(np.sum(features * gradient), product, rtol=1e-12)
+    narrow = [array.astype(np.float16) for array in (upstream, f1, f2, positions)]
+    halves = correlation_lookup_vjp(*narrow, 1, 2)
+    for half, gradient in zip(halves, gradients, strict=True):
+        assert half.dtype == np.float16
+        np.testing.assert_allclose(half, gradient, rtol=0.02, atol=0.02)
+
+
 def test_windows_along_the_last_axes() -> None:
     """Each row looks in the same row, as in stereo."""
     rng = cases.generator("rows")
@@ -205,6 +222,13 @@ def test_errors() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             correlation_lookup(*arguments)
+        with pytest.raises(ValueError, match=words):
+            correlation_lookup_vjp(np.ones((1, 9, 4, 5)), *arguments)
+    expected = r"grad_output must have the output's shape \(1, 9, 4, 5\), got \(1, 9, 4, 4\)"
+    with pytest.raises(ValueError, match=expected):
+        correlation_lookup_vjp(np.ones((1, 9, 4, 4)), f1, f2, positions, 1, 1)
+    with pytest.raises(TypeError, match="need_f2 must be True or False"):
+        correlation_lookup_vjp(np.ones((1, 9, 4, 5)), f1, f2, positions, 1, 1, need_f2=1)
     for arguments, words in (
         ((f1.astype(int), f2, positions), "f1 has dtype int64; accepted: float16"),
         ((f1, f2, positions > 0, 1, 1), "positions has dtype bool"),

@@ -16,7 +16,11 @@ from fused_tensors import (  # noqa: E402
     leaves,
 )
 
-from gridsample.operators import CorrelationBlock, correlation_lookup  # noqa: E402
+from gridsample.operators import (  # noqa: E402
+    CorrelationBlock,
+    correlation_lookup,
+    correlation_lookup_vjp,
+)
 
 RADIUS, LEVELS = 2, 2
 
@@ -54,6 +58,26 @@ def look_up(*tensors: Any) -> Any:
 
 def test_windows_and_their_gradients_are_those_of_raft() -> None:
     check_gradients(look_up, all_pairs, inputs())
+
+
+def test_gradients_are_those_that_autograd_finds() -> None:
+    """Of arrays and of tensors; levels of odd sizes leave out pixels; also for fewer axes."""
+    f1, f2, positions = inputs()
+    f2 = torch.nn.functional.pad(f2, (0, 1, 0, 1), value=0.5)
+    for places, first in ((positions, f1), (positions[:, :1], f2 * f2)):
+        tensors = leaves([first, f2, places if first is f1 else places.new_ones(1, 1, 5, 7)])
+        result = look_up(*tensors)
+        upstream = torch.randn_like(result)
+        result.backward(upstream)
+        arrays = [tensor.detach().numpy() for tensor in tensors]
+        own = correlation_lookup_vjp(upstream.numpy(), *arrays, RADIUS, LEVELS)
+        same = correlation_lookup_vjp(upstream, *tensors, RADIUS, LEVELS)
+        for tensor, array, other in zip(tensors, own, same, strict=True):
+            close(torch.from_numpy(array), tensor.grad)
+            close(other.detach(), tensor.grad)
+        only = correlation_lookup_vjp(upstream.numpy(), *arrays, 2, 2, need_f1=False, need_f2=False)
+        assert only[:2] == (None, None)
+        close(torch.from_numpy(only[2]), tensors[2].grad)
 
 
 def test_rows_are_those_of_raft_stereo() -> None:

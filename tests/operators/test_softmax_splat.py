@@ -13,7 +13,7 @@ import gridsample
 from gridsample.backends import backend_of
 from gridsample.definitions.operators import SplatOptions
 from gridsample.kernels.reference import operators as reference
-from gridsample.operators import softmax_splat
+from gridsample.operators import softmax_splat, softmax_splat_vjp
 from gridsample.operators.splatting import (
     MAXIMUM,
     SPLAT,
@@ -206,12 +206,33 @@ def test_dtypes_and_layouts() -> None:
     np.testing.assert_array_equal(half, single.astype(np.float16))
 
 
+def test_gradients_have_the_dtypes_of_their_arrays() -> None:
+    rng = cases.generator("narrow")
+    image, flow = rng.standard_normal((2, 3, 5, 6)), rng.uniform(-2, 2, (2, 2, 5, 6))
+    metric, upstream = rng.uniform(0.5, 2, (2, 1, 5, 6)), rng.standard_normal((2, 3, 5, 6))
+    types = np.float32, np.float32, np.float16, np.float64
+    arrays = [
+        array.astype(dtype)
+        for array, dtype in zip((upstream, image, flow, metric), types, strict=True)
+    ]
+    for mode in ("linear", "soft"):
+        gradients = softmax_splat_vjp(*arrays, mode)
+        exact = softmax_splat_vjp(*[array.astype(np.float64) for array in arrays], mode)
+        for gradient, other, array in zip(gradients, exact, arrays[1:], strict=True):
+            assert gradient.dtype == array.dtype
+            tolerance = 4 * float(np.finfo(array.dtype).eps)
+            np.testing.assert_allclose(gradient, other, rtol=tolerance, atol=1e-6)
+
+
 def test_empty_arrays() -> None:
     for shape in ((0, 3, 4, 5), (2, 0, 4, 5)):
         items = shape[0]
         flow, metric = np.zeros((items, 2, 4, 5)), np.zeros((items, 1, 4, 5))
         for mode in ("soft", "linear"):
             assert softmax_splat(np.ones(shape), flow, metric, mode).shape == shape
+            gradients = softmax_splat_vjp(np.ones(shape), np.ones(shape), flow, metric, mode)
+            assert [g.shape for g in gradients] == [shape, flow.shape, metric.shape]
+            assert not any(g.any() for g in gradients)
     none = np.ones((1, 2, 0, 4))
     for mode in ("soft", "sum"):
         with pytest.raises(ValueError, match="input has an empty spatial axis"):
@@ -232,6 +253,12 @@ def test_errors() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             softmax_splat(*arguments)
+        with pytest.raises(ValueError, match=words):
+            softmax_splat_vjp(image, *arguments)
+    with pytest.raises(ValueError, match=r"grad_output must have the shape \(1, 3, 4, 5\)"):
+        softmax_splat_vjp(flow, image, flow, metric)
+    with pytest.raises(TypeError, match="need_flow must be True or False"):
+        softmax_splat_vjp(image, image, flow, metric, need_flow=1)
     with pytest.raises(TypeError, match="flow has dtype int64; accepted: float16"):
         softmax_splat(image, flow.astype(int), metric)
     with pytest.raises(TypeError, match="mode must be a str, got NoneType"):

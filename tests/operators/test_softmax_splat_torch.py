@@ -16,7 +16,7 @@ from fused_tensors import (  # noqa: E402
     leaves,
 )
 
-from gridsample.operators import softmax_splat  # noqa: E402
+from gridsample.operators import softmax_splat, softmax_splat_vjp  # noqa: E402
 
 
 def inputs(seed: int = 0, items: int = 1) -> list[Any]:
@@ -59,6 +59,48 @@ def test_weights_do_not_vanish_beside_greater_ones_elsewhere() -> None:
     metric[..., :2] += 1e4
     assert ((plain(image, flow, metric) == 0) & (softmax_splat(image, flow, metric) != 0)).any()
     assert softmax_splat(image, flow, metric).isfinite().all()
+
+
+@pytest.mark.parametrize("mode", ["sum", "average", "linear", "soft", "maximum"])
+def test_gradients_are_those_that_autograd_finds(mode: str) -> None:
+    """Of arrays and of tensors; some pixels do not count, or leave the image."""
+    image, flow, metric = inputs(items=2)
+    metric = metric.sign().exp()  # so that some values share a maximum
+    image[0, :, 0, 0] = flow[0, 1, 0, 0] = math.nan
+    flow[1, 0, 1, 1] = 1e9
+    if mode not in ("sum", "average"):
+        image[1, :, 2, 2] = metric[1, 0, 2, 2] = math.nan
+    given = [image, flow] if mode in ("sum", "average") else [image, flow, metric]
+    tensors = leaves(given)
+    result = softmax_splat(*tensors, mode=mode)
+    upstream = torch.randn_like(result)
+    result.backward(upstream)
+    own = softmax_splat_vjp(upstream.numpy(), *[t.numpy() for t in given], mode=mode)
+    same = softmax_splat_vjp(upstream, *tensors, mode=mode)
+    assert (own[2] is None) == (len(given) == 2)
+    for tensor, array, other in zip(tensors, own[: len(given)], same[: len(given)], strict=True):
+        assert array.shape == tensor.shape
+        close(torch.from_numpy(array), tensor.grad)
+        close(other.detach(), tensor.grad)
+        assert tensor.grad.isfinite().all()
+    arrays = [upstream.numpy(), *[t.numpy() for t in given]]
+    only = softmax_splat_vjp(*arrays, mode=mode, need_input=False, need_metric=False)
+    assert only[0] is None
+    assert only[2] is None
+    close(torch.from_numpy(only[1]), tensors[1].grad)
+
+
+@pytest.mark.parametrize("mode", ["average", "soft"])
+def test_gradients_have_derivatives(mode: str) -> None:
+    image, flow, metric = inputs()
+    given = [image, flow] if mode == "average" else [image, flow, metric]
+
+    def differentiate(upstream: Any, *arrays: Any) -> Any:
+        gradients = softmax_splat_vjp(upstream, *arrays, mode=mode)
+        return tuple(gradient for gradient in gradients if gradient is not None)
+
+    check = torch.autograd.gradcheck
+    assert check(differentiate, leaves([torch.randn_like(image), *given]), fast_mode=True)
 
 
 @pytest.mark.parametrize("mode", ["soft", "linear"])

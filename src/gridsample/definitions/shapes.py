@@ -157,6 +157,22 @@ def as_whole(n: Any) -> Any:
     return int(n)  # when a tensor is traced, torch warns here that it becomes a constant
 
 
+def check_whole(number: Any, name: str, least: int) -> int:
+    """Return an option that must be an integer.
+
+    Raises:
+        TypeError: it is not an integer.
+        ValueError: it is less than ``least``.
+    """
+    try:
+        whole: int = as_whole(number)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an integer, got {number!r}") from None
+    if whole < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
+    return whole
+
+
 def check_output(size: Any, min_length: int = 3, max_length: int = MAX_RANK + 2) -> Shape:
     """Return an output's shape, or raise an error if it does not have an accepted length."""
     try:

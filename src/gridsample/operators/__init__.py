@@ -20,10 +20,14 @@ program for NumPy arrays.  All accept NumPy arrays, torch tensors and JAX arrays
 
 from gridsample.operators.attention import deformable_attention
 from gridsample.operators.convolution import deform_conv2d, deform_sum2d
-from gridsample.operators.correlation import CorrelationBlock, correlation_lookup
+from gridsample.operators.correlation import (
+    CorrelationBlock,
+    correlation_lookup,
+    correlation_lookup_vjp,
+)
 from gridsample.operators.planes import point_features
 from gridsample.operators.regions import roi_align, rotated_roi_align
-from gridsample.operators.splatting import softmax_splat
+from gridsample.operators.splatting import softmax_splat, softmax_splat_vjp
 from gridsample.operators.sums import weighted_sum, weighted_sum_vjp
 from gridsample.operators.tables import apply_lut
 
@@ -31,6 +35,7 @@ __all__ = [
     "CorrelationBlock",
     "apply_lut",
     "correlation_lookup",
+    "correlation_lookup_vjp",
     "deform_conv2d",
     "deform_sum2d",
     "deformable_attention",
@@ -38,6 +43,7 @@ __all__ = [
     "roi_align",
     "rotated_roi_align",
     "softmax_splat",
+    "softmax_splat_vjp",
     "weighted_sum",
     "weighted_sum_vjp",
 ]

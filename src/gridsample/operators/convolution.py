@@ -10,7 +10,7 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.operators import check_types
-from gridsample.definitions.shapes import Shape, as_whole
+from gridsample.definitions.shapes import Shape, as_whole, check_whole
 from gridsample.operators.sums import weighted_sum
 from gridsample.ops.arrays import Array, sum_type
 
@@ -369,8 +369,8 @@ def check_sum(
             f"remove_center=True needs a square kernel of odd size, got {kernel[0]} x {kernel[1]}"
         )
     count, each = groups
-    number, _ = pair(count, "group", 1)
-    channels = image[3] // number if each is None else pair(each, "group_channels", 1)[0]
+    number = check_whole(count, "group", 1)
+    channels = image[3] // number if each is None else check_whole(each, "group_channels", 1)
     if number * channels != image[3]:
         raise ValueError(
             f"input has {image[3]} channels, which are not {number} groups"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
 from gridsample.definitions.arrays import ArrayT
-from gridsample.definitions.checks import check_threads
+from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.operators import (
     LookupOptions,
     Operator,
@@ -17,9 +17,9 @@ from gridsample.definitions.operators import (
     declare,
 )
 from gridsample.definitions.request import Request
-from gridsample.definitions.shapes import as_whole
-from gridsample.operators.sums import arrays_of, wide
-from gridsample.ops.arrays import Array, as_type_of
+from gridsample.definitions.shapes import Shape, check_whole
+from gridsample.operators.sums import arrays_of, planes_of, wide
+from gridsample.ops.arrays import Array, as_type_of, check_upstream
 from gridsample.ops.sampling import sample, sample_vjp
 
 Maybe = Array | None
@@ -86,14 +86,70 @@ def correlation_lookup(
     """
     backend, given = arrays_of({"f1": f1, "f2": f2, "positions": positions})
     first, second, places = given
-    shape = backend.shape(places)
+    axes = window_axes(backend.shape(places))
+    block = CorrelationBlock(first, second, levels, radius, axes=axes, threads=threads)
+    return backend.restore(block(places), f1)
+
+
+@overridable(arrays=4)
+def correlation_lookup_vjp(
+    grad_output: ArrayT,
+    f1: ArrayT,
+    f2: ArrayT,
+    positions: ArrayT,
+    radius: int = 4,
+    levels: int = 4,
+    *,
+    need_f1: bool = True,
+    need_f2: bool = True,
+    need_positions: bool = True,
+    threads: int | None = None,
+) -> tuple[Any, ...]:
+    """Compute the gradients of `correlation_lookup` in one sweep.
+
+    Args:
+        grad_output: the upstream gradient, (N, L * K**D, *size1).
+        f1, f2, positions, radius, levels: as in `correlation_lookup`.
+        need_f1: whether the gradient of ``f1`` is needed.
+        need_f2: whether that of ``f2`` is.
+        need_positions: whether that of the positions is.
+        threads: the maximum number of threads; None for the default.
+
+    Returns:
+        The gradients of ``f1``, ``f2`` and the positions, in their shapes and dtypes; None in place
+        of those that are not needed.  A window around a position with a NaN adds nothing to them.
+
+    Raises:
+        TypeError: an array is not floating-point, or an option has the wrong type.
+        ValueError: shapes do not match, an option is out of range, or a level has no pixel.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.operators import correlation_lookup_vjp
+        >>> f1, f2 = np.full((1, 1, 1), 2.0), np.array([[[1.0, 2.0, 4.0, 8.0]]])
+        >>> position = np.full((1, 1, 1), 1.5)
+        >>> gradients = correlation_lookup_vjp(np.ones((1, 1, 1)), f1, f2, position, 0, 1)
+        >>> [gradient.ravel().tolist() for gradient in gradients]
+        [[3.0], [0.0, 1.0, 1.0, 0.0], [4.0]]
+    """
+    arrays = {"grad_output": grad_output, "f1": f1, "f2": f2, "positions": positions}
+    backend, (upstream, first, second, places) = arrays_of(arrays)
+    flags = {"need_f1": need_f1, "need_f2": need_f2, "need_positions": need_positions}
+    needed = tuple([check_flag(flag, name) for name, flag in flags.items()])
+    axes = window_axes(backend.shape(places))
+    block = CorrelationBlock(first, second, levels, radius, axes=axes, threads=threads)
+    gradients = block.gradients(upstream, places, needed)
+    return tuple([backend.restore(gradient, f1) for gradient in gradients])
+
+
+def window_axes(shape: Shape) -> int:
+    """Return along how many axes windows extend, given the shape of positions."""
     if len(shape) < 3 or not 1 <= shape[1] <= MAX_AXES:
         raise ValueError(
             f"positions must be (N, D, *size1) with 1 to {MAX_AXES} coordinates D, got "
             f"shape {shape}"
         )
-    block = CorrelationBlock(first, second, levels, radius, axes=shape[1], threads=threads)
-    return backend.restore(block(places), f1)
+    return shape[1]
 
 
 class CorrelationBlock:
@@ -170,7 +226,7 @@ class CorrelationBlock:
             raise ValueError(
                 f"f2 has {' x '.join(map(str, size))} pixels, too few for {levels} levels"
             )
-        self.shape, self.axes = shape, axes
+        self.shape, self.other, self.axes = shape, other, axes
         self.source = listed(self.backend, [self.pixels(first)])
         pyramid = levels_of(self.backend, self.pixels(second), levels)
         self.images = listed(self.backend, pyramid)
@@ -189,40 +245,45 @@ class CorrelationBlock:
         count: int = self.shape[0] * math.prod(self.shape[2 : -self.axes])
         return count
 
+    def places(self, positions: Array) -> Array:
+        """Check positions (N, D, *size1), and return them as (M, Q, D)."""
+        check_types(positions=self.backend.type_name(positions.dtype, "positions"))
+        expected = self.shape[0], self.axes, *self.shape[2:]
+        if self.backend.shape(positions) != expected:
+            raise ValueError(
+                f"positions must have the shape {expected} of {self.axes} coordinates for each "
+                f"pixel of f1, got {self.backend.shape(positions)}"
+            )
+        return listed(self.backend, [self.pixels(positions)])
+
     def __call__(self, positions: Any) -> Any:
         """Look up windows around positions (N, D, *size1): (N, L * K**D, *size1)."""
-        backend, shape, axes = self.backend, self.shape, self.axes
+        backend = self.backend
         (places,) = backend.to_device(positions=positions)
-        check_types(positions=backend.type_name(places.dtype, "positions"))
-        expected = shape[0], axes, *shape[2:]
-        if backend.shape(places) != expected:
-            raise ValueError(
-                f"positions must have the shape {expected} of {axes} coordinates for each pixel of "
-                f"f1, got {backend.shape(places)}"
-            )
-        places = listed(backend, [self.pixels(places)])
-        result = backend.fused(LOOKUP, [self.source, self.images, places], self.options)
-        samples = self.options.lengths()["w"]
-        result = backend.xp.reshape(result, (shape[0], *shape[2:], samples))
-        rank = len(shape) - 2
-        result = backend.permute(result, (0, rank + 1, *range(1, rank + 1)))
-        return backend.restore(result, self.like)
+        arrays = [self.source, self.images, self.places(places)]
+        result = backend.fused(LOOKUP, arrays, self.options)
+        return backend.restore(
+            planes_of(backend, result, (self.shape[0], *self.shape[2:])), self.like
+        )
 
-
-def check_whole(number: Any, name: str, least: int) -> int:
-    """Return an option that must be an integer.
-
-    Raises:
-        TypeError: it is not an integer.
-        ValueError: it is less than ``least``.
-    """
-    try:
-        whole: int = as_whole(number)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an integer, got {number!r}") from None
-    if whole < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}")
-    return whole
+    def gradients(
+        self, upstream: Array, positions: Array, needed: tuple[bool, ...]
+    ) -> tuple[Maybe, ...]:
+        """Compute the needed gradients of ``f1``, ``f2`` and the positions of a lookup."""
+        backend, (items, _, *size) = self.backend, self.shape
+        arrays = [self.source, self.images, self.places(positions)]
+        shape = items, self.options.lengths()["w"], *size
+        upstream = check_upstream(backend, upstream, self.source, shape)
+        values = listed(backend, [self.pixels(upstream)])
+        gradients = backend.fused_vjp(LOOKUP, values, arrays, self.options, needed)
+        source, images, points = gradients
+        if images is not None:
+            images = gradient_of_levels(backend, images, self.options.levels())
+        sizes = size, self.other[2:], size
+        pairs = zip((source, images, points), sizes, strict=True)
+        return tuple(
+            [None if a is None else planes_of(backend, a, (items, *size)) for a, size in pairs]
+        )
 
 
 def levels_of(backend: Backend, image: Array, count: int) -> list[Array]:
@@ -237,6 +298,38 @@ def levels_of(backend: Backend, image: Array, count: int) -> list[Array]:
             level = (first + second) * 0.5
         levels.append(backend.astype(level, image.dtype))
     return levels
+
+
+def gradient_of_levels(backend: Backend, gradient: Array, sizes: Sequence[Shape]) -> Array:
+    """Return the gradient of an image, (M, *size, C), given that of all its levels, (M, S, C).
+
+    It is the transpose of `levels_of` and `listed`.
+    """
+    xp, (items, _, channels) = backend.xp, gradient.shape
+    (pixels,) = wide(backend, [gradient])
+    total: Maybe = None
+    end = pixels.shape[1]
+    for size in reversed(sizes):
+        begin = end - math.prod(size)
+        level = xp.reshape(pixels[:, begin:end], (items, *size, channels))
+        total = level if total is None else level + doubled(backend, total, size)
+        end = begin
+    return backend.astype(total, gradient.dtype)
+
+
+def doubled(backend: Backend, level: Array, size: Shape) -> Array:
+    """Spread the pixels of a level (M, *halves, C) to the pixels of which they are means."""
+    for axis, n in enumerate(size, 1):
+        half = level * 0.5
+        shape = list(level.shape)
+        both = backend.xp.stack([half, half], axis + 1)
+        shape[axis] *= 2
+        level = backend.xp.reshape(both, tuple(shape))
+        if n % 2:  # the last pixel is in no mean
+            shape[axis] = 1
+            last = backend.full(tuple(shape), 0, level.dtype, level)
+            level = backend.concatenate([level, last], axis)
+    return level
 
 
 def listed(backend: Backend, levels: Sequence[Array]) -> Array:

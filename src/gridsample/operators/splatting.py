@@ -14,21 +14,23 @@ import numpy as np
 from gridsample.backends import Backend, overridable
 from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
-from gridsample.definitions.checks import check_threads
+from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.methods import Padding, per_axis
 from gridsample.definitions.names import SplatName
 from gridsample.definitions.operators import Operator, SplatOptions, check_types, declare
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
 from gridsample.messages.links import unknown_name
-from gridsample.operators.sums import arrays_of
+from gridsample.operators.sums import arrays_of, planes_of, shaped
 from gridsample.ops.arrays import Array, as_type_of, sum_type
-from gridsample.ops.sampling import sample
+from gridsample.ops.sampling import sample, sample_vjp
 from gridsample.ops.splatting import scatter_values
 
 Maybe = Array | None
 # How the values of a pixel are combined; those that need a metric come last.
 MODES = ("sum", "average", "linear", "soft", "maximum")
+# Those whose weights are relative to the greatest metric of a pixel.
+RELATIVE = MODES[3:]
 # The most spatial axes.
 MAX_AXES = 3
 
@@ -94,29 +96,132 @@ def softmax_splat(
         >>> softmax_splat(image, flow, mode="average")
         array([[[0. , 1.5, 3. , 4. ]]])
     """
+    arrays = {"input": input, "flow": flow, "metric": metric}
+    backend, call = checked_call(arrays, mode, padding_mode, threads)
+    splat = splat_exponentials if mode in RELATIVE else splat_products
+    result = backend.astype(splat(backend, call), call.types["input"])
+    return backend.restore(result, input)
+
+
+@overridable(arrays=4)
+def softmax_splat_vjp(
+    grad_output: ArrayT,
+    input: ArrayT,
+    flow: ArrayT,
+    metric: ArrayT | None = None,
+    mode: SplatName = "soft",
+    padding_mode: Padding = "zeros",
+    *,
+    need_input: bool = True,
+    need_flow: bool = True,
+    need_metric: bool = True,
+    threads: int | None = None,
+) -> tuple[Any, ...]:
+    """Compute the gradients of `softmax_splat`.
+
+    Args:
+        grad_output: the upstream gradient, (N, C, *size).
+        input, flow, metric, mode, padding_mode: as in `softmax_splat`.
+        need_input: whether the gradient of the input is needed.
+        need_flow: whether that of the flow is.
+        need_metric: whether that of the metric is, if there is one.
+        threads: the maximum number of threads; None for the default.
+
+    Returns:
+        The gradients of the input, the flow and the metric, in their shapes and dtypes; None in
+        place of those that are not needed, and of a metric that is not given.  With "maximum", that
+        of the metric is 0.  A pixel that contributes nothing has gradients of 0.
+
+    Raises:
+        TypeError: an array is not floating-point, or an option has the wrong type.
+        ValueError: shapes do not match, a name is unknown, or the metric is missing or not used.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.operators import softmax_splat_vjp
+        >>> image, flow = np.array([[[8.0, 4.0]]]), np.array([[[0.75, 0.25]]])
+        >>> metric, upstream = np.zeros((1, 1, 2)), np.array([[[0.0, 1.0]]])
+        >>> gradients = softmax_splat_vjp(upstream, image, flow, metric)
+        >>> [gradient.ravel().tolist() for gradient in gradients]
+        [[0.5, 0.5], [1.3333333333333333, 1.3333333333333333], [1.0, -1.0]]
+    """
+    flags = {"need_input": need_input, "need_flow": need_flow, "need_metric": need_metric}
+    needed = [check_flag(flag, name) for name, flag in flags.items()]
+    arrays = {"input": input, "flow": flow, "metric": metric, "grad_output": grad_output}
+    backend, call = checked_call(arrays, mode, padding_mode, threads)
+    needed[2] = needed[2] and metric is not None
+    differentiate = exponentials_vjp if mode in RELATIVE else products_vjp
+    gradients = differentiate(backend, call, needed)
+    types = [call.types.get(name) for name in ("input", "flow", "metric")]
+    results = zip(gradients, types, needed, strict=True)
+    return tuple(
+        [
+            backend.restore(backend.astype(gradient, dtype), input) if need else None
+            for gradient, dtype, need in results
+        ]
+    )
+
+
+class SplatCall(NamedTuple):
+    """A checked call.
+
+    Attributes:
+        arrays: the arrays by name, in the dtype of sums.
+        types: their own dtypes by name.
+        mode: how values are combined.
+        request: how an image is sampled at the new positions of pixels.
+    """
+
+    arrays: dict[str, Array]
+    types: dict[str, Any]
+    mode: str
+    request: Request
+
+    def shape(self) -> Shape:
+        """Return the number of items, and the spatial shape."""
+        items, _, *size = self.arrays["input"].shape
+        return items, *size
+
+    def size(self) -> Shape:
+        """Return the spatial shape."""
+        return self.shape()[1:]
+
+    def options(self) -> SplatOptions:
+        """Return the options of the operators."""
+        boundaries: Any = self.request.padding_mode
+        return SplatOptions(self.size(), boundaries, self.mode == "maximum", self.request.threads)
+
+
+def checked_call(
+    arrays: dict[str, Any], mode: Any, padding_mode: Any, threads: int | None
+) -> tuple[Backend, SplatCall]:
+    """Check a call, given its arrays by name, of which the metric may be None.
+
+    Raises:
+        TypeError: an array is not floating-point, or an option has the wrong type.
+        ValueError: shapes do not match, a name is unknown, or the metric is missing or not used.
+    """
     check_mode(mode)
     check_threads(threads)
-    arrays = {"input": input, "flow": flow}
-    if (metric is not None) != (mode not in MODES[:2]):
+    has_metric = arrays["metric"] is not None
+    if has_metric != (mode not in MODES[:2]):
         raise ValueError(
-            f'mode "{mode}" {"has no" if metric is not None else "needs a"} metric; those that '
+            f'mode "{mode}" {"has no" if has_metric else "needs a"} metric; those that '
             f"have one: {', '.join(MODES[2:])}"
         )
-    if metric is not None:
-        arrays["metric"] = metric
-    backend, given = arrays_of(arrays)
-    known = dict(zip(arrays, given, strict=True))
+    named = {name: array for name, array in arrays.items() if array is not None}
+    backend, given = arrays_of(named)
+    known = dict(zip(named, given, strict=True))
     check_types(**{k: backend.type_name(array.dtype, k) for k, array in known.items()})
     size = check_shapes({name: backend.shape(array) for name, array in known.items()})
     boundaries = check_boundaries(per_axis(padding_mode, len(size), "padding_mode"))
     if any([BOUNDARIES[name].odd for name in boundaries]):
         raise ValueError(f"padding_mode {padding_mode!r} changes the signs of pixels")
-    real = sum_type(backend, *given)
+    types = {name: array.dtype for name, array in known.items()}
+    real = sum_type(backend, *[array for name, array in known.items() if name != "grad_output"])
     wide = {name: backend.astype(array, real) for name, array in known.items()}
     request = Request("bilinear", boundaries, coords="pixel", threads=threads)
-    splat = {"soft": splat_exponentials, "maximum": splat_exponentials}.get(mode, splat_products)
-    result = splat(backend, wide, size, request, mode)
-    return backend.restore(backend.astype(result, known["input"].dtype), input)
+    return backend, SplatCall(wide, types, mode, request)
 
 
 def check_mode(mode: Any) -> None:
@@ -139,7 +244,7 @@ def check_shapes(shapes: dict[str, Shape]) -> Shape:
         )
     if 0 in image[2:]:
         raise ValueError(f"input has an empty spatial axis: shape {image}, (N, C, *size)")
-    for name, channels in (("flow", rank), ("metric", 1)):
+    for name, channels in (("flow", rank), ("metric", 1), ("grad_output", image[1])):
         expected = image[0], channels, *image[2:]
         if name in shapes and shapes[name] != expected:
             raise ValueError(
@@ -161,22 +266,82 @@ def moved_pixels(backend: Backend, flow: Array) -> Array:
     return xp.stack(columns, -1)
 
 
-def splat_products(
-    backend: Backend, arrays: dict[str, Array], size: Shape, request: Request, mode: str
-) -> Array:
-    """Splat values times weights that do not depend on the target."""
-    image, grid = arrays["input"], moved_pixels(backend, arrays["flow"])
-    conditions = [backend.xp.isfinite(places) for places in unstacked(grid)]
-    if mode == "linear":
-        known = arrays["metric"] == arrays["metric"]
-        conditions.append(known[:, 0])
-        metric = backend.xp.where(known, arrays["metric"], 0)
-        image = backend.concatenate([image * metric, metric], 1)
-    # Values without a position are left out, also those that are not finite.
+class Products(NamedTuple):
+    """Values times weights that do not depend on the target.
+
+    Attributes:
+        image: (N, C, *size); 0 where pixels with a metric do not count.
+        values: the image times the metric, and the metric, (N, C + 1, *size); for sums, the image
+            alone.
+        metric: (N, 1, *size); None for sums, which have no weights.
+        grid: the new positions, (N, *size, D); NaN where pixels do not count.
+        counts: which pixels count, (N, *size).
+    """
+
+    image: Array
+    values: Array
+    metric: Maybe
+    grid: Array
+    counts: Array
+
+    def scattered(self, backend: Backend, call: SplatCall) -> Array:
+        """Return the sums of the values, (N, C or C + 1, *size)."""
+        inputs = {"values": self.values, "grid": self.grid}
+        sums: Array = scatter_values(backend, inputs, call.size(), call.request, False, None)
+        return sums
+
+
+def products_of(backend: Backend, call: SplatCall) -> Products:
+    """Multiply the values of a call by their weights."""
+    xp, image = backend.xp, call.arrays["input"]
+    grid = moved_pixels(backend, call.arrays["flow"])
+    conditions = [xp.isfinite(places) for places in unstacked(grid)]
+    metric = call.arrays.get("metric")
+    if metric is not None:
+        conditions.append((metric == metric)[:, 0])
     counts = functools.reduce(operator.and_, conditions)
-    inputs = {"values": image, "grid": backend.xp.where(counts[..., None], grid, math.nan)}
-    result = scatter_values(backend, inputs, size, request, mode == "average", None)
-    return divided(backend, result) if mode == "linear" else result
+    # Values without a position are left out, also those that are not finite.
+    grid = xp.where(counts[..., None], grid, math.nan)
+    if metric is not None:
+        image, metric = (xp.where(counts[:, None], array, 0) for array in (image, metric))
+    elif call.mode == "average":
+        metric = backend.full((image.shape[0], 1, *call.size()), 1, image.dtype, image)
+    values = image if metric is None else backend.concatenate([image * metric, metric], 1)
+    return Products(image, values, metric, grid, counts)
+
+
+def splat_products(backend: Backend, call: SplatCall) -> Array:
+    """Splat values times weights that do not depend on the target."""
+    products = products_of(backend, call)
+    sums = products.scattered(backend, call)
+    return sums if products.metric is None else divided(backend, sums)
+
+
+def products_vjp(backend: Backend, call: SplatCall, needed: Sequence[bool]) -> Sequence[Maybe]:
+    """Compute the gradients of `splat_products` by sampling those of the sums."""
+    xp, products = backend.xp, products_of(backend, call)
+    pixels, counts = call.arrays["grad_output"], products.counts[:, None]
+    if products.metric is not None:
+        sums = products.scattered(backend, call)
+        quotients = divided(backend, backend.concatenate([pixels, sums[:, -1:]], 1))
+        by_total = xp.sum(quotients * divided(backend, sums), 1)[:, None] * -1
+        pixels = backend.concatenate([quotients, by_total], 1)
+    inputs = {"input": pixels, "grid": products.grid}
+    by_flow: Maybe = None
+    if needed[1]:
+        flags = {"need_input": False, "need_grid": True}
+        given = {"grad_output": products.values, **inputs}
+        _, by_grid = sample_vjp(given, call.request, None, flags)
+        rank = by_grid.shape[-1]
+        by_grid = backend.permute(by_grid, (0, rank + 1, *range(1, rank + 1)))
+        by_flow = xp.where(counts, by_grid, 0)
+    if not needed[0] and not needed[2]:
+        return None, by_flow, None
+    samples = xp.where(counts, sample(backend, inputs, call.request, None), 0)
+    if products.metric is None:
+        return samples, by_flow, None
+    by_metric = xp.sum(samples[:, :-1] * products.image, 1)[:, None] + samples[:, -1:]
+    return samples[:, :-1] * products.metric, by_flow, by_metric
 
 
 def unstacked(grid: Array) -> list[Array]:
@@ -191,25 +356,50 @@ def divided(backend: Backend, sums: Array) -> Array:
     return backend.xp.where(is_empty, 0, sums[:, :-1]) / backend.xp.where(is_empty, 1, total)
 
 
-def splat_exponentials(
-    backend: Backend, arrays: dict[str, Array], size: Shape, request: Request, mode: str
-) -> Array:
-    """Splat values with weights that depend on the greatest metric of the target."""
-    xp, (items, channels) = backend.xp, arrays["input"].shape[:2]
-    rank, count = len(size), math.prod(size)
-    image = backend.permute(arrays["input"], (0, *range(2, rank + 2), 1))
-    values = xp.reshape(image, (items, count, channels))
-    positions = xp.reshape(moved_pixels(backend, arrays["flow"]), (items, count, rank))
-    metric = xp.reshape(arrays["metric"], (items, count))
-    boundaries = check_boundaries(per_axis(request.padding_mode, rank, "padding_mode"))
-    options = SplatOptions(tuple(size), boundaries, mode == "maximum", request.threads)
+def listed_pixels(backend: Backend, array: Array) -> Array:
+    """Return the pixels of an array (N, C, *size), one after the other: (N, P, C)."""
+    items, channels, *size = array.shape
+    axes = 0, *range(2, len(size) + 2), 1
+    return shaped(backend, array, axes, (items, math.prod(size), channels))
+
+
+def splat_arrays(backend: Backend, call: SplatCall) -> list[Array]:
+    """Return the arrays of the operator `SPLAT`."""
+    arrays, options = call.arrays, call.options()
+    (items, _, *size), rank = arrays["input"].shape, len(options.size)
+    moved = moved_pixels(backend, arrays["flow"])
+    positions = backend.xp.reshape(moved, (items, math.prod(size), rank))
+    metric = backend.xp.reshape(arrays["metric"], (items, math.prod(size)))
     # As constants: the result, as a quotient, takes care of all derivatives.
     points = [backend.detached(metric), backend.detached(positions)]
     points.append(backend.fused(MAXIMUM, points, options))
     points.append(backend.fused(TOTAL, points, options))
-    result = backend.fused(SPLAT, [values, metric, positions, *points[2:]], options)
-    result = xp.reshape(result, (items, *size, channels))
-    return backend.permute(result, (0, rank + 1, *range(1, rank + 1)))
+    return [listed_pixels(backend, arrays["input"]), metric, positions, *points[2:]]
+
+
+def splat_exponentials(backend: Backend, call: SplatCall) -> Array:
+    """Splat values with weights that depend on the greatest metric of the target."""
+    result = backend.fused(SPLAT, splat_arrays(backend, call), call.options())
+    return planes_of(backend, result, call.shape())
+
+
+def exponentials_vjp(backend: Backend, call: SplatCall, needed: Sequence[bool]) -> Sequence[Maybe]:
+    """Compute the needed gradients of `splat_exponentials`."""
+    by_input, by_flow, by_metric = needed
+    upstream, arrays = (
+        listed_pixels(backend, call.arrays["grad_output"]),
+        splat_arrays(backend, call),
+    )
+    flags = by_input, by_metric, by_flow, False, False
+    values, metric, positions, *_ = backend.fused_vjp(
+        SPLAT, upstream, arrays, call.options(), flags
+    )
+    if metric is not None:
+        metric = metric[..., None]
+    return [
+        None if gradient is None else planes_of(backend, gradient, call.shape())
+        for gradient in (values, positions, metric)
+    ]
 
 
 # The compositions ---------------------------------------------------------------------------------

@@ -249,6 +249,13 @@ def shaped(backend: Backend, array: Array, axes: Sequence[int], shape: Sequence[
     return backend.xp.reshape(backend.permute(array, axes), tuple(shape))
 
 
+def planes_of(backend: Backend, pixels: Array, shape: Shape) -> Array:
+    """Return pixels (..., C) in C order as an array (N, C, *size), given its shape (N, *size)."""
+    rank, channels = len(shape) - 1, pixels.shape[-1]
+    array = backend.xp.reshape(pixels, (*shape, channels))
+    return backend.permute(array, (0, rank + 1, *range(1, rank + 1)))
+
+
 def wide(backend: Backend, arrays: Sequence[Array]) -> list[Array]:
     """Return arrays in the dtype of sums."""
     real = sum_type(backend, *arrays)
