@@ -40,6 +40,9 @@ def multi_scale_deformable_attn_pytorch(value, value_spatial_shapes, sampling_lo
 def roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1, aligned=False):
     return theirs("regions")
 
+def ps_roi_align(input, boxes, output_size, spatial_scale=1.0, sampling_ratio=-1):
+    return theirs("bins")
+
 def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0),
                   dilation=(1, 1), mask=None):
     return theirs("convolution")
@@ -59,6 +62,7 @@ def module(monkeypatch: Any) -> Iterator[Any]:
         "transformers.models.own.modeling_own",
         "mmcv.ops.multi_scale_deform_attn",
         "torchvision.ops.roi_align",
+        "torchvision.ops.ps_roi_align",
         "torchvision.ops.deform_conv",
     ):
         monkeypatch.setitem(sys.modules, name, own)
@@ -107,6 +111,9 @@ def test_torchvision(module: Any) -> None:
         bins = module.roi_align(image, boxes, 2, sampling_ratio=2)
         assert not bins.requires_grad and bins.is_contiguous()  # torchvision has no gradient, too
         close(bins, operators.roi_align(image, boxes.detach(), 2, sampling_ratio=2))
+        own = module.ps_roi_align(image, [boxes[:, 1:]], (2, 1), sampling_ratio=2)
+        assert not own.requires_grad and own.is_contiguous()
+        close(own, operators.ps_roi_align(image, boxes.detach(), (2, 1), sampling_ratio=2))
         result = module.deform_conv2d(image, offset, weight, stride=1)
         close(result, operators.deform_conv2d(image, offset, weight))
         assert module.calls == []

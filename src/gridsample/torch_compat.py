@@ -353,14 +353,32 @@ def align_regions(
     sampling_ratio: int = -1,
     aligned: bool = False,
 ) -> Tensor:
-    """Replace `torchvision.ops.roi_align`, which has no gradient of boxes."""
+    """Replace `torchvision.ops.roi_align`."""
+    boxes = fixed_boxes(boxes, sampling_ratio)
+    options = output_size, spatial_scale, sampling_ratio, aligned
+    result: Tensor = operators.roi_align(input, boxes, *options)
+    return result.contiguous()
+
+
+def align_sensitively(
+    input: Tensor,
+    boxes: Any,
+    output_size: Any,
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+) -> Tensor:
+    """Replace `torchvision.ops.ps_roi_align`."""
+    boxes = fixed_boxes(boxes, sampling_ratio)
+    options = output_size, spatial_scale, sampling_ratio
+    result: Tensor = operators.ps_roi_align(input, boxes, *options)
+    return result.contiguous()
+
+
+def fixed_boxes(boxes: Any, sampling_ratio: int) -> Any:
+    """Return boxes without gradients, as torchvision has none."""
     if sampling_ratio <= 0 and internals.is_observed():
         raise NotImplementedError("the number of samples depends on the boxes")
-    fixed = boxes.detach() if isinstance(boxes, Tensor) else [box.detach() for box in boxes]
-    result: Tensor = operators.roi_align(
-        input, fixed, output_size, spatial_scale, sampling_ratio, aligned
-    )
-    return result.contiguous()
+    return boxes.detach() if isinstance(boxes, Tensor) else [box.detach() for box in boxes]
 
 
 def convolve(
@@ -429,6 +447,12 @@ LIBRARIES: dict[str, tuple[Replaceable, ...]] = {
             "roi_align",
             "input boxes output_size spatial_scale sampling_ratio aligned",
             align_regions,
+        ),
+        Replaceable(
+            "torchvision.ops.ps_roi_align",
+            "ps_roi_align",
+            "input boxes output_size spatial_scale sampling_ratio",
+            align_sensitively,
         ),
         Replaceable(
             "torchvision.ops.deform_conv",

@@ -176,6 +176,7 @@ CALLS: dict[str, Call] = {
                 "grids": [IMAGE, IMAGE, IMAGE],
                 "points": np.ones((2, 4, 3), np.float32),
             },
+            "ps_roi_align": {"input": IMAGE, "boxes": BOXES, "output_size": (3, 1)},
             "roi_align": {"input": IMAGE, "boxes": BOXES, "output_size": 2},
             "rotated_roi_align": {
                 "input": IMAGE,

@@ -334,6 +334,10 @@ SUMS: dict[str, tuple[Make, Callable[..., Any]]] = {
         lambda x: [x.uniform(-1, 1, 2, 3, *x.size), x.uniform(-1, 1, 2, 4, len(x.size))],
         lambda grid, points: operators.point_features([grid, grid[:1]], points),
     ),
+    "ps_roi_align": (
+        lambda x: [x.uniform(-1, 1, 2, 4, *x.size[1:]), x.uniform(0, 3, 4, 4)],
+        lambda image, boxes: operators.ps_roi_align(image, [boxes[:1], boxes[1:]], 2),
+    ),
     "roi_align": (
         lambda x: [x.uniform(-1, 1, 2, *x.size), x.uniform(0, 3, 4, 4)],
         lambda image, boxes: operators.roi_align(image, [boxes[:1], boxes[1:]], 2),

@@ -9,7 +9,7 @@ import cases
 import numpy as np
 import pytest
 
-from gridsample.operators import roi_align, rotated_roi_align
+from gridsample.operators import ps_roi_align, roi_align, rotated_roi_align
 
 
 def bilinear(image: Any, y: float, x: float) -> Any:
@@ -82,6 +82,24 @@ def test_boxes(ratio: int, aligned: bool) -> None:
     np.testing.assert_array_equal(separate, result[order])
 
 
+@pytest.mark.parametrize("ratio", [2, -1])
+def test_bins_with_own_channels(ratio: int) -> None:
+    """Those of boxes of any size, as torchvision: a bin has every sixth channel."""
+    image, boxes = inputs(12)
+    result = ps_roi_align(image, boxes, (3, 2), 0.7, ratio)
+    assert result.shape == (5, 2, 3, 2)
+    every = defined(image, boxes, (3, 2), 0.7, ratio, True)
+    for i, j in np.ndindex(3, 2):
+        expected = every[:, i * 2 + j :: 6, i, j]
+        np.testing.assert_allclose(result[:, :, i, j], expected, rtol=1e-12, atol=1e-13)
+    lists = [boxes[boxes[:, 0] == k, 1:] for k in range(2)]
+    order = [*np.flatnonzero(boxes[:, 0] == 0), *np.flatnonzero(boxes[:, 0] == 1)]
+    np.testing.assert_array_equal(ps_roi_align(image, lists, (3, 2), 0.7, ratio), result[order])
+    assert ps_roi_align(image, boxes[:0], (3, 2)).shape == (0, 2, 3, 2)
+    with pytest.raises(ValueError, match="input must have 6 channels for each of the output"):
+        ps_roi_align(image[:, :4], boxes, (3, 2))
+
+
 def test_rotated_boxes_and_heads() -> None:
     image, _ = inputs(128)
     boxes = np.array([[0, 4.0, 3.0, 6.0, 5.0, 30.0], [1, 5.0, 2.0, 4.0, 3.0, -100.0]])
@@ -104,6 +122,9 @@ def test_tensors() -> None:
 
     # The index of the image has no gradient.
     assert torch.autograd.gradcheck(lambda *a: align(a[0], a[1].clone()), (image, boxes.detach()))
+    bins = torch.rand(2, 4, 7, 9, dtype=torch.float64, requires_grad=True)
+    sensitive = lambda image: ps_roi_align(image, boxes, 2, 0.7, 2)  # noqa: E731
+    assert torch.autograd.gradcheck(sensitive, bins, fast_mode=True)
     (gradient,) = torch.autograd.grad(align(image, boxes).sum(), boxes)
     step = 1e-6
     for k in range(1, 5):
@@ -137,5 +158,9 @@ def test_errors_and_no_boxes() -> None:
         roi_align(image, boxes[:, 1:], 2)
     with pytest.raises(TypeError, match="output_size must be an integer or two"):
         roi_align(image, boxes, (2, 2, 2))
+    with pytest.raises(ValueError, match="output_size must be at least 1, got 0"):
+        roi_align(image, boxes, 0)
+    with pytest.raises(TypeError, match=r"sampling_ratio must be an integer, got 1\.5"):
+        roi_align(image, boxes, 2, 1.0, 1.5)
     with pytest.raises(ValueError, match="input must be"):
         roi_align(image[0], boxes, 2)

@@ -6,6 +6,7 @@
     deform_sum2d            sums over the moved points of a kernel, without mixing channels
     point_features          features of points from planes, or from grids of several resolutions
     roi_align               means over the bins of boxes, and of rotated boxes
+    ps_roi_align            the same, where each bin has channels of its own
     correlation_lookup      windows of the correlation of two feature maps, at several scales
     softmax_splat           forward warps, where the values of a pixel have weights of their own
     apply_lut               colours looked up in a table, with linear or tetrahedral interpolation
@@ -26,7 +27,7 @@ from gridsample.operators.correlation import (
     correlation_lookup_vjp,
 )
 from gridsample.operators.planes import point_features
-from gridsample.operators.regions import roi_align, rotated_roi_align
+from gridsample.operators.regions import ps_roi_align, roi_align, rotated_roi_align
 from gridsample.operators.splatting import softmax_splat, softmax_splat_vjp
 from gridsample.operators.sums import weighted_sum, weighted_sum_vjp
 from gridsample.operators.tables import apply_lut
@@ -40,6 +41,7 @@ __all__ = [
     "deform_sum2d",
     "deformable_attention",
     "point_features",
+    "ps_roi_align",
     "roi_align",
     "rotated_roi_align",
     "softmax_splat",

@@ -1,4 +1,4 @@
-"""Means over the bins of boxes: RoIAlign, also of rotated boxes, by weighted sums."""
+"""Means over the bins of boxes: RoIAlign, also of rotated boxes and of bins with own channels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.arrays import ArrayT
-from gridsample.definitions.checks import check_flag, check_threads
+from gridsample.definitions.checks import check_flag
 from gridsample.definitions.shapes import as_whole
+from gridsample.operators.convolution import pair
 from gridsample.operators.sums import weighted_sum
 from gridsample.ops.arrays import Array, sum_type
 
@@ -74,12 +75,75 @@ def roi_align(
     starts, sizes = ends[:, :2], ends[:, 2:] - ends[:, :2]
     if not aligned:
         sizes = backend.xp.clip(sizes, 1, None)
-    y, x = bins_of(backend, sizes, output_size, sampling_ratio)
-    places = (
-        x.places[:, None, :, None, :] + starts[:, 0][:, None, None, None, None],
-        y.places[:, :, None, :, None] + starts[:, 1][:, None, None, None, None],
+    bins = bins_of(backend, sizes, output_size, sampling_ratio)
+    samples = samples_of(backend, image, rois[:, 0], places_of(bins, starts), bins)
+    return backend.restore(means(backend, image, samples, threads), input)
+
+
+@overridable(arrays=1)
+def ps_roi_align(
+    input: ArrayT,
+    boxes: ArrayT | Sequence[ArrayT],
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    *,
+    threads: int | None = None,
+) -> ArrayT:
+    """Compute means over the bins of boxes, each of channels of its own.
+
+    It is `torchvision.ops.ps_roi_align`, which is position-sensitive: with B = rows * columns bins,
+
+        result[k, c, i, j] = mean over the samples of bin (i, j) of box k of
+            input[b_k, c * B + i * columns + j](x, y)
+
+    with the samples of `roi_align` with ``aligned=True``.  The sources are J. Dai et al., "R-FCN",
+    2016, for the channels, and Z. Li et al., "Light-Head R-CNN", 2017, for the samples.
+
+    Args:
+        input: the features, (N, C * B, H, W); any floating-point dtype.
+        boxes: as in `roi_align`.
+        output_size: the number of bins: (rows, columns), or one number for both.
+        spatial_scale, sampling_ratio: as in `roi_align`.
+        threads: the maximum number of threads; None for the default.
+
+    Returns:
+        (K, C, *output_size), in the dtype of the input, with gradients for the boxes, too.
+
+    Raises:
+        TypeError: an array is not floating-point, or an option has the wrong type.
+        ValueError: a shape or an option is not accepted.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.operators import ps_roi_align
+        >>> image = np.zeros((1, 4, 4, 4)) + np.arange(4.0)[:, None, None]
+        >>> ps_roi_align(image, np.array([[0, 0, 0, 4, 4.0]]), 2, sampling_ratio=2)
+        array([[[[0., 1.],
+                 [2., 3.]]]])
+    """
+    backend, image, rois = arguments(input, boxes, 4)
+    ends = rois[:, 1:] * spatial_scale - 0.5
+    bins = bins_of(backend, ends[:, 2:] - ends[:, :2], output_size, sampling_ratio)
+    samples = samples_of(backend, image, rois[:, 0], places_of(bins, ends[:, :2]), bins)
+    xp, (boxes_count, rows, columns, number, _) = backend.xp, samples.points.shape
+    (items, channels, height, width), heads = image.shape, rows * columns
+    if channels % heads:
+        raise ValueError(
+            f"input must have {heads} channels for each of the output, one for each of {rows} x "
+            f"{columns} bins; got {channels} channels"
+        )
+    pixels = xp.reshape(image, (items, channels // heads, heads, height, width))
+    pixels = backend.permute(pixels, (0, 3, 4, 2, 1))
+    sums = summed(
+        xp.reshape(pixels, (1, items * height * width, heads, channels // heads)),
+        xp.reshape(samples.points, (1, boxes_count, heads, 1, number, 3)),
+        xp.reshape(samples.weights, (1, boxes_count, heads, 1, number)),
+        (items, height, width),
+        threads,
     )
-    return means(backend, image, rois[:, 0], places, (y, x), input, threads)
+    sums = xp.reshape(sums, (boxes_count, rows, columns, channels // heads))
+    return backend.restore(backend.permute(sums, (0, 3, 1, 2)), input)
 
 
 @overridable(arrays=1)
@@ -131,7 +195,8 @@ def rotated_roi_align(
         across * cosine + down * sine + centre[:, 0],
         down * cosine - across * sine + centre[:, 1],
     )
-    return means(backend, image, rois[:, 0], places, (y, x), input, threads)
+    samples = samples_of(backend, image, rois[:, 0], places, (y, x))
+    return backend.restore(means(backend, image, samples, threads), input)
 
 
 class Bins(NamedTuple):
@@ -189,17 +254,11 @@ def bins_of(
     backend: Backend, sizes: Array, output_size: int | Sequence[int], ratio: int
 ) -> tuple[Bins, Bins]:
     """Divide boxes of sizes (K, 2), x first, into bins; return those along y and along x."""
+    height, width = pair(output_size, "output_size", 1)
     try:
-        both = (output_size, output_size) if hasattr(output_size, "__index__") else output_size
-        height, width = [as_whole(n) for n in both]
         ratio = as_whole(ratio)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"output_size must be an integer or two, and sampling_ratio an integer; got "
-            f"{output_size!r} and {ratio!r}"
-        ) from None
-    if min(height, width) < 1:
-        raise ValueError(f"output_size must be positive, got {output_size!r}")
+    except TypeError:
+        raise TypeError(f"sampling_ratio must be an integer, got {ratio!r}") from None
     return (
         bins_along(backend, sizes[:, 1], height, ratio),
         bins_along(backend, sizes[:, 0], width, ratio),
@@ -237,18 +296,36 @@ def largest(backend: Backend, counts: Array) -> int:
         ) from error
 
 
-def means(
+class RegionSamples(NamedTuple):
+    """The samples of the bins of all boxes.
+
+    Attributes:
+        points: (K, rows, columns, samples, 3): x, y and the image, in pixels.
+        weights: (K, rows, columns, samples).
+    """
+
+    points: Array
+    weights: Array
+
+
+def places_of(bins: tuple[Bins, Bins], starts: Array) -> Sequence[Array]:
+    """Return x and y of the samples of boxes along the axes of the image, which begin at (K, 2)."""
+    (y, x), begin = bins, starts[:, :, None, None, None, None]
+    return (
+        x.places[:, None, :, None, :] + begin[:, 0],
+        y.places[:, :, None, :, None] + begin[:, 1],
+    )
+
+
+def samples_of(
     backend: Backend,
     image: Array,
     index: Array,
     places: Sequence[Array],
-    bins: Sequence[Bins],
-    like: Any,
-    threads: int | None,
-) -> Any:
-    """Compute the means of samples at places x, y, which broadcast to (K, *bins, *samples)."""
-    check_threads(threads)
-    xp, (items, channels, height, width) = backend.xp, image.shape
+    bins: tuple[Bins, Bins],
+) -> RegionSamples:
+    """Return samples at places x, y, which broadcast to (K, *bins, *samples), for their means."""
+    xp, (height, width) = backend.xp, image.shape[2:]
     x, y = (xp.broadcast_to(place, shape_of(bins)) for place in places)
     inside = (x >= -1) & (x <= width) & (y >= -1) & (y <= height)
     y_bins, x_bins = bins
@@ -256,26 +333,49 @@ def means(
     if y_bins.used is not None and x_bins.used is not None:
         inside = inside & y_bins.used[:, :, None, :, None] & x_bins.used[:, None, :, None, :]
         number = xp.clip(number, 1, None)[:, None, None, None, None]
-    weights = xp.where(inside, 1.0, 0.0)
-    weights = backend.astype(weights, x.dtype) / number
+    weights = backend.astype(xp.where(inside, 1.0, 0.0), x.dtype) / number
     z = xp.broadcast_to(index[:, None, None, None, None], x.shape)
     boxes, rows, columns, down, across = x.shape
+    shape = boxes, rows, columns, down * across
+    points = xp.reshape(xp.stack([x, y, z], -1), (*shape, 3))
+    return RegionSamples(points, xp.reshape(weights, shape))
+
+
+def means(backend: Backend, image: Array, samples: RegionSamples, threads: int | None) -> Array:
+    """Compute the means of the samples of all channels, (K, C, rows, columns)."""
+    xp, (items, channels, height, width) = backend.xp, image.shape
+    boxes, rows, columns, number = samples.weights.shape
     heads = math.gcd(channels, MAX_HEADS) if channels >= MAX_HEADS * HEAD else 1
-    queries, samples = boxes * rows * columns, down * across
-    points = xp.reshape(xp.stack([x, y, z], -1), (1, queries, 1, 1, samples, 3))
-    points = xp.broadcast_to(points, (1, queries, heads, 1, samples, 3))
-    shares = xp.reshape(weights, (1, queries, 1, 1, samples))
-    shares = xp.broadcast_to(shares, (1, queries, heads, 1, samples))
+    queries = boxes * rows * columns
+    points = xp.reshape(samples.points, (1, queries, 1, 1, number, 3))
+    weights = xp.reshape(samples.weights, (1, queries, 1, 1, number))
     pixels = xp.reshape(
         backend.permute(image, (0, 2, 3, 1)),
         (1, items * height * width, heads, channels // heads),
     )
-    sums = weighted_sum(
-        pixels, points, shares, [(items, height, width)],
-        ("bilinear", "bilinear", "nearest"), "border", coords="pixel", threads=threads,
-    )  # fmt: skip
-    result = backend.permute(xp.reshape(sums, (boxes, rows, columns, channels)), (0, 3, 1, 2))
-    return backend.restore(result, like)
+    sums = summed(
+        pixels,
+        xp.broadcast_to(points, (1, queries, heads, 1, number, 3)),
+        xp.broadcast_to(weights, (1, queries, heads, 1, number)),
+        (items, height, width),
+        threads,
+    )
+    return backend.permute(xp.reshape(sums, (boxes, rows, columns, channels)), (0, 3, 1, 2))
+
+
+def summed(
+    pixels: Array,
+    points: Array,
+    weights: Array,
+    size: Sequence[int],
+    threads: int | None,
+) -> Array:
+    """Compute weighted sums of samples, extended by the edge pixels of an image."""
+    modes: tuple[Any, ...] = "bilinear", "bilinear", "nearest"
+    sums: Array = weighted_sum(
+        pixels, points, weights, [size], modes, "border", coords="pixel", threads=threads
+    )
+    return sums
 
 
 def shape_of(bins: Sequence[Bins]) -> tuple[int, ...]:
