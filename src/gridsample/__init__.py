@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from gridsample import world as world
     from gridsample import xarray as xarray
     from gridsample import zarr as zarr
+    from gridsample.definitions.cells import CellOverlaps
     from gridsample.definitions.knots import Axes
     from gridsample.explanation.explanation import Explanation
     from gridsample.explanation.tapwise import explain
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from gridsample.fields.checking import GridCheck, check_grid
     from gridsample.messages.links import help
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
+    from gridsample.ops.conservative import regrid_conservative, regrid_conservative_vjp
     from gridsample.ops.derivatives import grid_gradient, grid_hessian
     from gridsample.ops.filtering import spline_filter
     from gridsample.ops.footprints import footprint
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Axes",
+    "CellOverlaps",
     "Explanation",
     "GridCheck",
     "MisuseWarning",
@@ -85,6 +88,8 @@ __all__ = [
     "interpolate_vjp",
     "methods",
     "register",
+    "regrid_conservative",
+    "regrid_conservative_vjp",
     "resample",
     "resample_vjp",
     "splat",
@@ -100,6 +105,7 @@ _MODULES = {
     "affine_grid": "fields",
     "affine_sample": "ops.affine",
     "affine_sample_vjp": "ops.affine",
+    "CellOverlaps": "definitions.cells",
     "check_grid": "fields.checking",
     "explain": "explanation.tapwise",
     "Explanation": "explanation.explanation",
@@ -115,6 +121,8 @@ _MODULES = {
     "interpolate_vjp": "ops.resizing",
     "MisuseWarning": "ops.misuse",
     "register": "registration",
+    "regrid_conservative": "ops.conservative",
+    "regrid_conservative_vjp": "ops.conservative",
     "resample": "world",
     "resample_vjp": "world",
     "splat": "ops.splatting",

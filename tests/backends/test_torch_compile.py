@@ -80,6 +80,8 @@ def test_compiles_without_graph_breaks(backend: str, dynamic: bool, last: bool) 
 
 
 VALUES, MAPS = torch.ones(2, 3, 4, 6), torch.eye(2, 3).repeat(2, 1, 1)
+CELLS = gridsample.CellOverlaps([range(8), range(6)], [(0, 1, 2, 3, 4, 6, 7), (5, 4, 2, 1, 0)])
+
 EVERY: dict[str, Any] = {
     "fill": lambda x, g: gridsample.grid_sample(x, g, "cubic", "constant", fill_value=(1, 2, 3)),
     "mask": lambda x, g: gridsample.grid_sample(x, g, return_mask=True, threads=1),
@@ -96,6 +98,8 @@ EVERY: dict[str, Any] = {
     "filter": lambda x, g: gridsample.spline_filter(x),
     "resize": lambda x, g: gridsample.interpolate(x, (4, 6), mode="bilinear", antialias=True),
     "resize_vjp": lambda x, g: gridsample.interpolate_vjp(VALUES, x, (4, 6), mode="bilinear"),
+    "regrid": lambda x, g: gridsample.regrid_conservative(x, CELLS, missing="ignore"),
+    "regrid_vjp": lambda x, g: gridsample.regrid_conservative_vjp(VALUES, x, CELLS),
 }
 
 

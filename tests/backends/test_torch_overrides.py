@@ -19,6 +19,7 @@ from gridsample.torch_compat import patch
 
 IMAGE, GRID, THETA = torch.rand(1, 2, 5, 6), torch.rand(1, 3, 4, 2), torch.rand(1, 2, 3)
 SIZE = (1, 2, 4, 4)
+CELLS = gridsample.CellOverlaps([range(7), range(6)], [(0, 2, 3, 6), (0, 1, 4, 5)])
 
 # Every public function, with the tensors that may override it.
 PUBLIC: dict[str, tuple[tuple[Tensor, ...], dict[str, Any]]] = {
@@ -33,6 +34,8 @@ PUBLIC: dict[str, tuple[tuple[Tensor, ...], dict[str, Any]]] = {
     "affine_sample_vjp": ((torch.ones(1, 2, 4, 4), IMAGE, THETA), {"size": SIZE}),
     "interpolate": ((IMAGE,), {"size": 3}),
     "interpolate_vjp": ((torch.ones(1, 2, 3, 3), IMAGE), {"size": 3}),
+    "regrid_conservative": ((IMAGE,), {"overlaps": CELLS}),
+    "regrid_conservative_vjp": ((torch.ones(1, 2, 3, 3), IMAGE), {"overlaps": CELLS}),
     "spline_filter": ((IMAGE,), {}),
 }
 THEIRS: dict[str, tuple[tuple[Tensor, ...], dict[str, Any]]] = {

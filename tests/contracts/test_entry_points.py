@@ -51,6 +51,12 @@ def listed(module: Any, calls: dict[str, dict[str, Any]]) -> dict[str, Call]:
     return {prefix + name: (getattr(module, name), arguments) for name, arguments in calls.items()}
 
 
+# Cells of an image of IMAGE's size, and of VALUES' size.
+CELLS = gridsample.CellOverlaps(
+    *[[np.linspace(0, 1, n + 1) for n in array.shape[:1:-1]] for array in (IMAGE, VALUES)]
+)
+
+
 # A call of each public function that takes arrays.
 CALLS: dict[str, Call] = {
     **listed(
@@ -78,6 +84,12 @@ CALLS: dict[str, Call] = {
                 "input": IMAGE,
                 "size": (4, 6),
                 "mode": "linear",
+            },
+            "regrid_conservative": {"input": IMAGE, "overlaps": CELLS},
+            "regrid_conservative_vjp": {
+                "grad_output": VALUES,
+                "input": IMAGE,
+                "overlaps": CELLS,
             },
             "resample": {
                 "image": IMAGE,

@@ -57,6 +57,7 @@ FRAMEWORKS = {"torch", "jax", "dask", "cupy"}
 # The public names.  A change here is a change for users: note it in CHANGELOG.md.
 PUBLIC = {
     "Axes",
+    "CellOverlaps",
     "Explanation",
     "GridCheck",
     "MisuseWarning",
@@ -82,6 +83,8 @@ PUBLIC = {
     "spline_filter",
     "interpolate",
     "interpolate_vjp",
+    "regrid_conservative",
+    "regrid_conservative_vjp",
     "warmup",
 }
 

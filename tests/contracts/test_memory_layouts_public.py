@@ -195,10 +195,27 @@ MEDICAL: dict[str, tuple[Make, Callable[..., Any]]] = {
     ),
 }
 
+
+def cells_of(image: Any) -> gridsample.CellOverlaps:
+    """Overlaps with as many cells and one more along each axis, some of which are outside."""
+    sizes = image.shape[:1:-1]
+    return gridsample.CellOverlaps(
+        [np.arange(n + 1) for n in sizes], [np.linspace(n, -1, n + 2) for n in sizes]
+    )
+
+
 WORLD: dict[str, tuple[Make, Callable[..., Any]]] = {
     "resample": (
         lambda x: [x.image(), x.near(4, 4), x.near(4, 4)],
         lambda image, affine, to: gridsample.resample(image, affine, (SIZE, to), mode="spline3"),
+    ),
+    "regrid_conservative": (
+        lambda x: [x.image(2, 3)],
+        lambda image: gridsample.regrid_conservative(image, cells_of(image)),
+    ),
+    "regrid_conservative_vjp": (
+        lambda x: [x.uniform(-1, 1, 2, 3, *[n + 1 for n in x.size]), x.image(2, 3)],
+        lambda values, image: gridsample.regrid_conservative_vjp(values, image, cells_of(image)),
     ),
     "resample_vjp": (
         lambda x: [x.uniform(-1, 1, *SIZE), x.image(), x.near(4, 4), x.near(4, 4)],

@@ -171,6 +171,11 @@ def test_grids_and_resizing() -> None:
         pair("interpolate", image, (5, 3), mode=mode, antialias=antialias)
         upstream = cases.pixels(rng, (1, 2, 5, 3))
         pair("interpolate_vjp", upstream, image, (5, 3), mode=mode, antialias=antialias)
+    cells = gridsample.CellOverlaps(
+        [range(7), range(5)], [(7, 3, 1, 0), (-1, 0, 1.5, 2, 3, 5)], period=(None, 4)
+    )
+    pair("regrid_conservative", image, cells, return_weight=True)
+    pair("regrid_conservative_vjp", upstream, image, cells, missing="ignore")
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 from gridsample.dask.grids import coordinate_bounds, grid_sample
 from gridsample.dask.maps import affine_sample
 from gridsample.dask.ndimage import affine_transform, map_coordinates, zoom
-from gridsample.dask.resizing import interpolate
+from gridsample.dask.resizing import interpolate, regrid_conservative
 from gridsample.dask.sampling import Points
 from gridsample.dask.splatting import splat
 from gridsample.dask.splines import spline_filter
@@ -33,6 +33,7 @@ __all__ = [
     "grid_sample",
     "interpolate",
     "map_coordinates",
+    "regrid_conservative",
     "resample",
     "splat",
     "spline_filter",

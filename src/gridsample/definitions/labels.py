@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.cells import AxisMethod
 from gridsample.definitions.methods import METHODS, Method
-from gridsample.definitions.zooming import Zoom
 from gridsample.messages.links import about
 
 
 def check_labels(
-    methods: Sequence[Method | Zoom], dtype: Any, is_integer: bool, odd: Sequence[str] = ()
+    methods: Sequence[AxisMethod], dtype: Any, is_integer: bool, odd: Sequence[str] = ()
 ) -> bool:
     """Return whether the taps of some axis vote, or raise an error if they cannot.
 
@@ -27,7 +27,7 @@ def check_labels(
         TypeError: the image does not consist of integers.
         ValueError: the method of some axis blends pixels, or a boundary changes their signs.
     """
-    tabled = [method for method in methods if isinstance(method, Method)]  # zooms are none
+    tabled = [method for method in methods if isinstance(method, Method)]  # others are none
     if not any([method.votes for method in tabled]):
         return False
     if not is_integer:

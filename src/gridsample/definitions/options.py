@@ -10,6 +10,7 @@ import numpy as np
 
 from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
 from gridsample.definitions.caches import cached_call
+from gridsample.definitions.cells import AxisMethod
 from gridsample.definitions.checks import (
     as_array,
     check_constant,
@@ -37,7 +38,6 @@ from gridsample.definitions.shapes import (
     check_shapes,
     is_image,
 )
-from gridsample.definitions.zooming import Zoom
 
 # The largest number of images of a dtype, if it is not that of float32.
 LARGEST = {"float16": 65504.0, "bfloat16": (2 - 2**-7) * 2.0**127}
@@ -147,7 +147,7 @@ class Resizing(NamedTuple):
 
     Attributes:
         size: the output's spatial shape.
-        methods: the method of each axis, or how it is zoomed.
+        methods: the method of each axis, or how else it is resized.
         align_corners: whether the centres of the corner pixels stay in place.
         antialias: whether weights are stretched along axes that shrink.
         scales: outputs per input along each axis; 0 if positions follow from the sizes.
@@ -159,7 +159,7 @@ class Resizing(NamedTuple):
     """
 
     size: Shape
-    methods: tuple[Method | Zoom, ...]
+    methods: tuple[AxisMethod, ...]
     align_corners: bool
     antialias: bool
     scales: tuple[float, ...]

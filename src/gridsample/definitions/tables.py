@@ -19,6 +19,7 @@ from gridsample.definitions.axis import split, weight
 from gridsample.definitions.bands import CACHE_BYTES, Band, collect, copying_band
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_by_size, cached_property
+from gridsample.definitions.cells import AxisMethod, CellMeans
 from gridsample.definitions.methods import AREA, NEAREST, NEAREST_EXACT, Method
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.shapes import Shape
@@ -44,7 +45,7 @@ class Axis(NamedTuple):
 
     inputs: int
     outputs: int
-    method: Method | Zoom
+    method: AxisMethod
     align_corners: bool = False
     antialias: bool = False
     scale: float = 0.0
@@ -118,7 +119,7 @@ class AxisMap:
         """Whether every output equals the input of the same index."""
         if self.before or self.after or self.inputs != self.outputs:
             return False
-        if self.axis is None or isinstance(self.axis.method, Zoom):
+        if self.axis is None or not isinstance(self.axis.method, Method):
             return self.band.is_identity
         if self.axis.method != AREA and self.axis.inputs > 1 and self.axis.step != 1:
             return False
@@ -145,12 +146,12 @@ class AxisMap:
 UNALIGNED = (NEAREST, NEAREST_EXACT, AREA)
 
 
-def aligns(method: Method | Zoom) -> bool:
+def aligns(method: AxisMethod) -> bool:
     """Whether align_corners has a meaning for a method."""
     return method not in UNALIGNED
 
 
-def votes(methods: Sequence[Method | Zoom]) -> bool:
+def votes(methods: Sequence[AxisMethod]) -> bool:
     """Whether inputs vote, by the methods of all axes."""
     return any([isinstance(method, Method) and method.votes for method in methods])
 
@@ -182,6 +183,8 @@ def band_of(axis: Axis, transposed: bool) -> Band:
         return band_of(axis, False).transpose()
     if isinstance(axis.method, Zoom):
         return zoomed(axis.method, axis.inputs, axis.outputs)
+    if isinstance(axis.method, CellMeans):
+        return axis.method.band
     formula = formula_of(axis)
     if formula == "copies":
         return copies(axis)
@@ -208,7 +211,9 @@ def used_inputs(axis: Axis) -> tuple[Array, AxisMap]:
 def skips_inputs(axis_map: AxisMap) -> bool:
     """Whether an axis reads at most a quarter of its inputs."""
     axis = axis_map.axis
-    if axis is None or axis_map.transposed or axis_map.before or isinstance(axis.method, Zoom):
+    if axis is None or axis_map.transposed or axis_map.before:
+        return False
+    if not isinstance(axis.method, Method):
         return False
     formula, offsets = formula_of(axis), tap_offsets(axis.method)
     taps = {"copies": 1, "interpolated": len(offsets)}.get(formula, axis_map.inputs)

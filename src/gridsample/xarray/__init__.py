@@ -6,6 +6,7 @@ are kept, and the new coordinates are those that are asked for.  Arrays of Dask 
 
 from gridsample.geo.dataarrays import reproject
 from gridsample.xarray.interpolation import interp, interp_like
+from gridsample.xarray.regridding import regrid_conservative
 from gridsample.xarray.resampling import resample
 
-__all__ = ["interp", "interp_like", "reproject", "resample"]
+__all__ = ["interp", "interp_like", "regrid_conservative", "reproject", "resample"]

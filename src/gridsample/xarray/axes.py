@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # How longitudes are recognized: CF conventions, 4.2.
 EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE")
 LONGITUDES = ("lon", "longitude")
+# How latitudes are recognized: CF conventions, 4.1.
+NORTH = tuple([name.replace("east", "north").replace("E", "N") for name in EAST])
+LATITUDES = ("lat", "latitude")
 
 
 class InterpolationRules(NamedTuple):
@@ -185,9 +188,19 @@ def periods_of(
 
 def is_longitude(obj: Any, name: Hashable) -> bool:
     """Whether a coordinate is a longitude, by its name or attributes."""
+    return is_named(obj, name, LONGITUDES, EAST)
+
+
+def is_latitude(obj: Any, name: Hashable) -> bool:
+    """Whether a coordinate is a latitude, by its name or attributes."""
+    return is_named(obj, name, LATITUDES, NORTH)
+
+
+def is_named(obj: Any, name: Hashable, names: Sequence[str], units: Sequence[Any]) -> bool:
+    """Whether a coordinate has one of these names, the last as a standard name, or units."""
     attributes = obj.coords[name].attrs if name in obj.coords else {}
     return (
-        str(name).lower() in LONGITUDES
-        or attributes.get("units") in EAST
-        or attributes.get("standard_name") == "longitude"
+        str(name).lower() in names
+        or attributes.get("units") in units
+        or attributes.get("standard_name") == names[-1]
     )

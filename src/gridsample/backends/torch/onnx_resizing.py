@@ -17,16 +17,16 @@ from torch.nn import functional
 
 from gridsample.backends.torch.onnx import node
 from gridsample.backends.torch.schemas import resizing_of
-from gridsample.definitions.methods import AREA, CUBIC, LINEAR, NEAREST, NEAREST_EXACT, Method
+from gridsample.definitions.cells import AxisMethod
+from gridsample.definitions.methods import AREA, CUBIC, LINEAR, NEAREST, NEAREST_EXACT
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.tables import Axis, aligns, copies, rounded_order
-from gridsample.definitions.zooming import Zoom
 
 # Resize supports antialiasing since this opset; the exporter converts it to others.
 OPSET = 18
 COPYING = {NEAREST, NEAREST_EXACT}
 # Torch's positions and weights, which are also ours, as attributes of Resize.
-ATTRIBUTES: dict[Method | Zoom, dict[str, Any]] = {
+ATTRIBUTES: dict[AxisMethod, dict[str, Any]] = {
     NEAREST: {
         "mode": "nearest",
         "coordinate_transformation_mode": "asymmetric",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gridsample.definitions.caches import cached_call
+from gridsample.definitions.cells import CELLS_PREFIX, AxisMethod, CellMeans, means_of_text
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.knots import PREFIX, Axes
 from gridsample.definitions.methods import METHODS, Method, find_method
@@ -22,21 +23,28 @@ from gridsample.definitions.zooming import Zoom
 ZOOM_PREFIX = "zoom:"
 
 
-def text_of(method: str | Method | Zoom) -> str:
+def text_of(method: str | AxisMethod) -> str:
     """Describe a method as a string: its name, or its complete definition."""
     if isinstance(method, str):
         return method
     if isinstance(method, Zoom):
         return ZOOM_PREFIX + ",".join(map(str, method))
+    if isinstance(method, CellMeans):
+        return method.text
     known = METHODS.get(method.name)
     if known is method:  # without a text, which torch.compile cannot write
         return method.name
     return method.name if known is not None and known.text == method.text else method.text
 
 
-@functools.lru_cache(maxsize=1024)
-def method_of(text: str) -> Method | Zoom:
+def method_of(text: str) -> AxisMethod:
     """Find the method that `text_of` described, which may be one that only resizes."""
+    return means_of_text(text) if text.startswith(CELLS_PREFIX) else short_method_of(text)
+
+
+@functools.lru_cache(maxsize=1024)
+def short_method_of(text: str) -> Method | Zoom:
+    """Find the method of a text that is short."""
     if text.startswith("["):
         return Method.of_text(text)
     if text.startswith(ZOOM_PREFIX):
@@ -111,7 +119,7 @@ def options_of(
     ``end`` is where the image ends, as `end_text` writes it.  ``samples`` is the maximum number of
     samples along a side of a footprint, or 0 for none.
     """
-    methods: Any = [method_of(name) for name in mode]  # no `Zoom`, which only resizes
+    methods: Any = [method_of(name) for name in mode]  # none that only resizes
     return Options(
         mode=tuple(methods),
         padding_mode=tuple(padding_mode),

@@ -29,7 +29,6 @@ from gridsample.definitions.tables import (
     formula_of,
     tap_offsets,
 )
-from gridsample.definitions.zooming import Zoom
 from gridsample.kernels.resize.copies import picked_as
 from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
 from gridsample.kernels.resize.packing import NUMBERS_OF_THREAD
@@ -389,13 +388,13 @@ def is_long(axis_map: AxisMap, others: int) -> bool:
     axis = axis_map.axis
     if axis is None or others >= FEW_LINES or max(axis.inputs, axis.outputs) < LONG_LINE:
         return False
-    return not (isinstance(axis.method, Zoom) or axis_map.is_identity)
+    return isinstance(axis.method, Method) and not axis_map.is_identity
 
 
 def copies_pixels(axis_map: AxisMap) -> bool:
     """Whether the formulas of an axis copy pixels."""
     axis = axis_map.axis
-    if axis is None or axis_map.transposed or isinstance(axis.method, Zoom):
+    if axis is None or axis_map.transposed or not isinstance(axis.method, Method):
         return False
     return formula_of(axis) == "copies"
 
