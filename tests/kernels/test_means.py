@@ -291,3 +291,41 @@ def test_means_without_missing_pixels_match_samples_bit_for_bit(
     result, _ = gridsample.grid_sample(image, grid, mode, missing="ignore", return_weight=True)
     np.testing.assert_array_equal(alone, expected)
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("mode", "spatial"), [("nearest", (13, 2)), ("spline2", (40,)), ("bicubic", (13, 8))]
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_of_long_pixels_are_those_of_their_channels(
+    mode: str, spatial: tuple[int, ...], dtype: str
+) -> None:
+    """Their taps are listed twice, to be read and added to: lists of any length follow another."""
+    rng = cases.generator("lists that follow another", mode, dtype)
+    out, rank = (25, 17), len(spatial)
+    image = rng.normal(size=(2, *spatial, 9)).astype(dtype)
+    upstream = rng.normal(size=(2, *out, 9)).astype(dtype)
+    grid = rng.uniform(-1.3, 1.3, (2, *out, rank)).astype(dtype)
+    image[rng.random(image.shape) < 0.1] = np.nan
+    options: Any = {**IGNORE, "prefilter": False}
+    planes = [np.ascontiguousarray(np.moveaxis(array, -1, 1)) for array in (upstream, image)]
+    results = gridsample.grid_sample_vjp(*planes, grid, mode, "missing", **options)
+    each = [
+        gridsample.grid_sample_vjp(
+            planes[0][:, c, None], planes[1][:, c, None], grid, mode, "missing", **options
+        )
+        for c in range(9)
+    ]
+    unit = np.finfo(dtype).eps
+    last = gridsample.grid_sample_vjp(
+        upstream, image, grid, mode, "missing", **options, channel_axis=-1
+    )
+    by_image = np.concatenate([one[0] for one in each], 1)
+    by_grid = np.sum([one[1] for one in each], 0)
+    for mine, theirs in (
+        (results[0], by_image),
+        (results[1], by_grid),
+        (np.moveaxis(last[0], -1, 1), by_image),
+        (last[1], by_grid),
+    ):
+        assert_close(mine, theirs, tolerance=2000 * unit)

@@ -551,8 +551,7 @@ def mixed_lanes(values: Sequence[Value]) -> Value:
 def bytes_of(description: Description, orders: int) -> int:
     """Return the bytes of a list of taps with weights of so many orders of derivatives."""
     wide = description.offsets == "int64"
-    known = description.rules, description.lanes, description.real, wide
-    return whole_lines(list_bytes(*known, orders))
+    return list_bytes(description.rules, description.lanes, description.real, wide, orders)
 
 
 @functools.lru_cache(maxsize=256)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gridsample.kernels.caches import whole_lines
 from gridsample.kernels.sampling.programs.axes import AxisRule, Tap
 from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.sums import TapTable, both, no_pixel
@@ -152,7 +153,7 @@ def inside(taps: Sequence[Sequence[Tap]], function: Function) -> Value:
 
 
 def list_bytes(axes: Sequence[AxisRule], lanes: int, real: str, wide: bool, orders: int) -> int:
-    """Return the bytes of a list of taps.
+    """Return the bytes of a list of taps, whole lines of the cache: another one may follow.
 
     Args:
         axes: the rules of the axes.
@@ -162,7 +163,7 @@ def list_bytes(axes: Sequence[AxisRule], lanes: int, real: str, wide: bool, orde
         orders: the number of orders of derivatives of the weights.
     """
     taps = math.prod(rule.method.taps for rule in axes)
-    return taps * lanes * (kind_of(real).size * orders + (8 if wide else 4))
+    return whole_lines(taps * lanes * (kind_of(real).size * orders + (8 if wide else 4)))
 
 
 def block_of(channels: int, lanes: int) -> int:
