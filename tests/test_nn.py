@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import gridsample
-from gridsample.nn import AffineGrid, GridSample, SpatialTransformer
+from gridsample.interpolators import RegularGridInterpolator
+from gridsample.nn import AffineGrid, GridSample, SpatialTransformer, Table
 
 
 def test_modules_compute_what_the_functions_do() -> None:
@@ -118,3 +120,98 @@ def test_without_a_library_the_error_names_the_extra(name: str, library: str) ->
     result = subprocess.run(command, check=True, capture_output=True, text=True)
     needed = f'{library} gridsample.{name} needs {library}: pip install "gridsample[{library}]"'
     assert result.stdout.strip() == needed, result.stderr
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+# The first axis decreases.
+AXES = ([4.0, 3.0, 1.0, 0.0], [0.0, 2.0, 3.0, 5.0, 9.0])
+
+
+def table_and_points() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    values = torch.randn(4, 5, 2, dtype=torch.float64)
+    return values, torch.rand(3, 2, 2, dtype=torch.float64) * torch.tensor([6.0, 12.0]) - 1
+
+
+@pytest.mark.parametrize("fill_value", [None, 7.0])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"learn_axes": True}, {"method": "cubic", "ends": "natural"}, {"method": "akima"}],
+    ids=str,
+)
+def test_tables_are_those_of_the_interpolator(options: Any, fill_value: Any) -> None:
+    values, points = table_and_points()
+    given = {name: option for name, option in options.items() if name != "learn_axes"}
+    expected = RegularGridInterpolator(
+        AXES, values, bounds_error=False, fill_value=fill_value, **given
+    )(points)
+    table = Table(AXES, values, fill_value=fill_value, **options)
+    torch.testing.assert_close(table(points), expected)
+    for axis, coordinates in zip(AXES, table.points, strict=True):
+        torch.testing.assert_close(coordinates, torch.tensor(axis, dtype=torch.float64))
+    other = Table(AXES, torch.zeros_like(values), fill_value=fill_value, **options)
+    other.load_state_dict(table.state_dict())
+    torch.testing.assert_close(other(points), expected)
+    assert table.float()(points.float()).dtype == torch.float32
+
+
+def test_tables_have_gradients_in_values_and_axes() -> None:
+    values, points = table_and_points()
+    table = Table(AXES, values, learn_axes=True)
+    names = [name for name, _ in table.named_parameters()]
+    assert names == ["values", "axes.0", "axes.1"]
+    start = [parameter.detach().clone().requires_grad_() for parameter in table.parameters()]
+
+    def interpolated(points: torch.Tensor, *parameters: torch.Tensor) -> Any:
+        state = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(table, state, (points,))
+
+    assert torch.autograd.gradcheck(interpolated, (points.requires_grad_(), *start))
+
+
+def test_tables_learn_where_a_function_bends() -> None:
+    table = Table([torch.linspace(0, 1, 3)], torch.tensor([0.0, 0.0, 1.0]), learn_axes=True)
+    x = torch.linspace(0, 1, 101)[:, None]
+    optimizer = torch.optim.Adam(table.parameters(), 0.02)
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = ((table(x) - (5 * x[:, 0] - 4).clamp(min=0)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+    assert loss < 1e-5
+    assert abs(table.points[0][1] - 0.8) < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"learn_axes": True}, {"method": "cubic"}], ids=str)
+def test_tables_are_compiled_and_exported(options: Any) -> None:
+    values, points = table_and_points()
+    table = Table(AXES, values, **options)
+    expected = table(points)
+    gradients = torch.autograd.grad(expected.sum(), [*table.parameters()])
+    result = torch.compile(table, backend="aot_eager", fullgraph=True)(points)
+    torch.testing.assert_close(result, expected)
+    for actual, gradient in zip(
+        torch.autograd.grad(result.sum(), [*table.parameters()]), gradients, strict=True
+    ):
+        torch.testing.assert_close(actual, gradient)
+    exported = torch.export.export(table, (points,)).module()
+    torch.testing.assert_close(exported(points), expected)
+
+
+def test_tables_are_checked_and_shown() -> None:
+    values, points = table_and_points()
+    table = Table(AXES, values, "cubic", 0.0, ends="natural")
+    assert repr(table) == "Table(4 x 5, method='cubic', fill_value=0.0, ends='natural')"
+    with pytest.raises(ValueError, match="There are 4 points and 5 values in dimension 0"):
+        Table(AXES, values.transpose(0, 1))
+    with pytest.raises(ValueError, match="learn_axes needs method='linear', got 'cubic'"):
+        Table(AXES, values, "cubic", learn_axes=True)
+    with pytest.raises(ValueError, match="learn_axes needs two coordinates or more"):
+        Table([[1.0]], values[:1], learn_axes=True)
+    for wrong in ([0.0, 1.0], torch.arange(2)):
+        with pytest.raises(TypeError, match="values must be a tensor of floating-point numbers"):
+            Table([[0.0, 1.0]], wrong)
+    with pytest.raises(ValueError, match="sample points xi have dimension 2"):
+        Table([[0.0, 1.0]], torch.zeros(2))(points)

@@ -1,7 +1,7 @@
 """Grid sampling as PyTorch modules.
 
-Only `SpatialTransformer`, through its localization network, `DeformConv2d` and `PatchDownsample`
-have learnable parameters.  The modules that resize are defined in `gridsample.nn_resize`.
+Only `SpatialTransformer`, through its localization network, `DeformConv2d`, `PatchDownsample` and
+`Table` have learnable parameters.  The modules that resize are defined in `gridsample.nn_resize`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 try:
     import torch
@@ -18,7 +20,7 @@ except ModuleNotFoundError as error:
         'gridsample.nn needs torch: pip install "gridsample[torch]"', name="torch"
     ) from error
 
-from gridsample.backends import constructor
+from gridsample.backends import backend_of, constructor
 from gridsample.definitions.boundaries import check_boundary, without_missing
 from gridsample.definitions.checks import check_dense, check_flag
 from gridsample.definitions.coords import Extrapolate, find_ends, find_units
@@ -28,7 +30,8 @@ from gridsample.definitions.methods import Mode, Padding, find_method, listed
 from gridsample.definitions.names import MissingName, SplatName
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import check_whole
-from gridsample.fields import affine_grid
+from gridsample.fields import affine_grid, to_pixel
+from gridsample.interpolators.tables import RegularGridInterpolator, check_dimension
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
 from gridsample.operators import (
     correlation_lookup,
@@ -53,6 +56,7 @@ __all__ = [
     "Pyramid",
     "SoftmaxSplat",
     "SpatialTransformer",
+    "Table",
     "Upsample",
 ]
 
@@ -262,6 +266,118 @@ class SpatialTransformer(nn.Module):
     def extra_repr(self) -> str:
         """Return the size, if one is set."""
         return "" if self.size is None else f"size={self.size}"
+
+
+class Table(nn.Module):
+    """A table of learnable values, which are interpolated at points, and of learnable axes.
+
+    Args:
+        points: the coordinates of each axis, in the order of the axes of ``values``: 1-D arrays or
+            tensors that increase or decrease throughout.
+        values: the initial values, (m1, ..., mn, ...): a tensor of floating-point numbers, of
+            n = 1 to 8 axes with coordinates.  Each point has a result for every entry of the other
+            axes.
+        method: as in `gridsample.interpolators.RegularGridInterpolator`.
+        fill_value: the result outside; None to extrapolate.
+        ends: as in `gridsample.interpolators.RegularGridInterpolator`.
+        learn_axes: whether coordinates are learned, too, with the method "linear".  A parameter of
+            an axis has its first coordinate, and the logarithms of the distances, so that their
+            order stays as it is.  Fixed coordinates are options, not part of the state.
+
+    Shapes:
+        points (..., n) give (..., *rest), rest being the shape of the values after their first n
+        axes, with the dtype of the values.
+
+    Raises:
+        TypeError: values are not a tensor of floating-point numbers, or an option has a wrong type.
+        ValueError: the coordinates do not match the values or do not increase or decrease
+            throughout, an option is unknown, or axes are learned with another method.
+
+    Example:
+        >>> import torch, gridsample.nn
+        >>> table = gridsample.nn.Table([[0.0, 1.0, 3.0]], torch.tensor([0.0, 1.0, 5.0]))
+        >>> table
+        Table(3, method='linear')
+        >>> table(torch.tensor([[0.5], [2.0]])).tolist()
+        [0.5, 3.0]
+        >>> learned = gridsample.nn.Table([[0.0, 1.0, 3.0]], torch.zeros(3, 2), learn_axes=True)
+        >>> [name for name, _ in learned.named_parameters()]
+        ['values', 'axes.0']
+    """
+
+    @constructor
+    def __init__(
+        self,
+        points: Sequence[Any],
+        values: Tensor,
+        method: str = "linear",
+        fill_value: float | None = None,
+        *,
+        ends: str | Sequence[str | Sequence[str]] = "not-a-knot",
+        learn_axes: bool = False,
+    ) -> None:
+        super().__init__()
+        kind: Any = getattr(values, "dtype", None)
+        if not getattr(kind, "is_floating_point", False):
+            given = kind or type(values).__name__
+            raise TypeError(f"values must be a tensor of floating-point numbers, got {given}")
+        self.method, self.fill_value, self.ends = method, fill_value, ends
+        self.learn_axes = check_flag(learn_axes, "learn_axes")
+        if learn_axes and method != "linear":
+            raise ValueError(
+                f"learn_axes needs method='linear', got {method!r}: coefficients of other methods "
+                "have no derivatives in coordinates"
+            )
+        table = values.detach().clone()
+        axes = [torch.as_tensor(axis, dtype=torch.float64).detach().cpu() for axis in points]
+        # It checks all arguments.
+        made = RegularGridInterpolator(axes, table, method, False, fill_value, ends=ends)
+        self.values = nn.Parameter(table)
+        if learn_axes:
+            if min(map(len, axes)) < 2:
+                raise ValueError("learn_axes needs two coordinates or more along each axis")
+            self._signs = [-1 if axis[1] < axis[0] else 1 for axis in axes]
+            starts = [torch.cat([axis[:1], axis.diff().abs().log()]) for axis in axes]
+            self.axes = nn.ParameterList([start.to(table) for start in starts])
+            pixels = [torch.arange(len(axis)) for axis in axes]
+            made = RegularGridInterpolator(pixels, table, method, False, fill_value)
+        self._sampler, self._fixed = made.samplers[method], axes
+        rest = table.shape[len(axes) :]
+        self._fill = None if fill_value is None else np.full(rest, fill_value).reshape(-1)
+
+    @property
+    def points(self) -> tuple[Tensor, ...]:
+        """The coordinates of each axis."""
+        if not self.learn_axes:
+            return tuple(self._fixed)
+        return tuple(
+            [
+                torch.cat([axis[:1], axis[:1] + sign * torch.exp(axis[1:]).cumsum(0)])
+                for axis, sign in zip(self.axes, self._signs, strict=True)
+            ]
+        )
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Interpolate at points."""
+        backend, sampler, rank = backend_of(points=points), self._sampler, len(self._fixed)
+        check_dense(points=points)
+        check_dimension(points, rank)
+        shape, rest = points.shape[:-1], self.values.shape[rank:]
+        if self.learn_axes:
+            points = to_pixel(points.flip(-1), coords=self.points[::-1]).flip(-1)
+        rows = sampler.within_periods(backend, points.reshape(-1, rank))
+        image = sampler.image_of(backend, self.values)
+        result: Tensor = sampler(backend, image, rows, self._fill)
+        return result.to(self.values.dtype).reshape(*shape, *rest)
+
+    def extra_repr(self) -> str:
+        """Return the lengths of the axes, and the options that differ from the default."""
+        shown = [" x ".join([str(len(axis)) for axis in self._fixed]), f"method={self.method!r}"]
+        defaults = {"fill_value": None, "ends": "not-a-knot", "learn_axes": False}
+        for name, default in defaults.items():
+            if getattr(self, name) != default:
+                shown.append(f"{name}={getattr(self, name)!r}")
+        return ", ".join(shown)
 
 
 class DeformableAttention(nn.Module):

@@ -236,6 +236,7 @@ OF_TORCH: dict[str, Call] = {
         nn.SoftmaxSplat(),
         {"input": IMAGE, "flow": IMAGE[:, :2], "metric": IMAGE[:, :1]},
     ),
+    "nn.Table": (nn.Table([[0.0, 1.0], [0.0, 2.0]], torch.ones(2, 2)), {"points": GRID}),
     "nn.Upsample": (nn.Upsample(9), {"input": IMAGE}),
 }
 

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend
-from gridsample.definitions.caches import cached_property
 from gridsample.definitions.knots import SplineKnots, check_order
 from gridsample.interpolators.arrays import Array, HostArray
 from gridsample.messages.links import unknown_name
@@ -53,6 +52,11 @@ class SplineAxis:
         extra: how many derivatives are unknowns at the first and at the last coordinate.
         size: the number of coefficients.
         rows: the rows of A that have values.
+        diagonals: those of the transpose of A, from the lowest to the highest: the entry
+            [degree + d, i] is in row i and column i + d.
+        blocks: the first value of the window of each block of coefficients, and its matrix.
+        derivatives: the derivatives at the ends, of all values, in the order of A's rows:
+            (extra, n).
 
     Raises:
         ValueError: the coordinates are not finite, or too close.  The message begins with ``name``.
@@ -77,6 +81,10 @@ class SplineAxis:
         self.size = self.knots.pixels
         self.rows = self.extra[0] + np.arange(len(coordinates))
         self.rows[0], self.rows[-1] = 0, self.size - 1
+        # Now, as a compiler that traces a call could not follow.
+        self.diagonals = self.diagonals_of_transpose()
+        self.blocks = self.all_blocks()
+        self.derivatives = self.derivatives_of_values()
 
     def coefficients(self, backend: Backend, values: Array) -> Array:
         """Return the coefficients (size, ...) of values (n, ...), floating-point or complex.
@@ -102,14 +110,15 @@ class SplineAxis:
         parts = [columns[:1], found[:first], columns[1:-1], found[first:], columns[-1:]]
         return backend.concatenate(parts, 0)
 
-    @cached_property
-    def derivatives(self) -> HostArray:
-        """The derivatives at the ends, of all values, in the order of A's rows: (extra, n)."""
+    def derivatives_of_values(self) -> HostArray:
+        """Return `derivatives`."""
+        if not any(self.extra):
+            return np.zeros((0, len(self.coordinates)))
         orders, size = np.arange(1, max(self.extra) + 1), self.size
         # Of each unknown, what the right-hand side has of it; of each equation, its coefficients.
         units = np.zeros((2, len(orders), size))
         units[0, orders - 1, orders] = units[1, orders - 1, size - 1 - orders] = 1
-        higher = self.higher_derivatives
+        higher = self.higher_derivatives()
         if PERIODIC in self.ends:
             # They are in units of the first or of the last interval.
             ratio = np.divide(*np.diff(self.coordinates)[[-1, 0]])
@@ -121,9 +130,8 @@ class SplineAxis:
         solution = np.linalg.solve(equations @ free.T, -equations[:, self.rows])
         return np.delete(free.T @ solution, self.rows, 0)
 
-    @cached_property
     def higher_derivatives(self) -> HostArray:
-        """The derivatives of the orders m to 2 m - 2 at both ends, (2, m - 1, size).
+        """Return the derivatives of the orders m to 2 m - 2 at both ends, (2, m - 1, size).
 
         They are those of values and of lower derivatives, in units of an interval and without the
         factorials of their orders.
@@ -148,9 +156,8 @@ class SplineAxis:
         result: HostArray = self.knots.weights[-end] @ np.array(factors)
         return result
 
-    @cached_property
-    def blocks(self) -> list[tuple[int, HostArray]]:
-        """The first value of the window of each block of coefficients, and its matrix."""
+    def all_blocks(self) -> list[tuple[int, HostArray]]:
+        """Return `blocks`."""
         size, reach = self.size, REACH
         while 6 * reach < size:
             found = self.blocks_of(reach)
@@ -201,12 +208,8 @@ class SplineAxis:
         inside = starts[:, None] + np.arange(width)
         return solved(self.diagonals[:, inside], columns).transpose(0, 2, 1)
 
-    @cached_property
-    def diagonals(self) -> HostArray:
-        """The diagonals of the transpose of A, from the lowest to the highest.
-
-        Entry [degree + d, i] is in row i and column i + d.
-        """
+    def diagonals_of_transpose(self) -> HostArray:
+        """Return `diagonals`."""
         knots, x, degree = self.knots.coordinates, self.coordinates, self.degree
         interval = np.clip(np.searchsorted(knots, x, "right") - 1, 0, len(knots) - 2)
         fraction = (x - knots[interval]) / (knots[interval + 1] - knots[interval])

@@ -93,6 +93,7 @@ class RegularGridInterpolator:
         grid: the coordinates, increasing.
         values: the table, in the order of the grid.
         method, bounds_error, fill_value: the arguments.
+        samplers: how the table is sampled, by the method.
 
     Raises:
         ValueError: as in SciPy: the method is unknown, the coordinates do not match the table or do
@@ -164,10 +165,10 @@ class RegularGridInterpolator:
         for k in self._falling:
             self._ends[k] = self._ends[k][::-1]
         check_period(self._backend, table, self._ends)
-        self._samplers = {method: TableSampler(self.grid, self._falling, method, self._ends)}
+        self.samplers = {method: TableSampler(self.grid, self._falling, method, self._ends)}
         # The coefficients of a NumPy table, by the method.
         self._images = dict[str, HostArray]()
-        if self._backend.is_host and self._samplers[method].solves:
+        if self._backend.is_host and self.samplers[method].solves:
             self._image(method, self._backend, None)
 
     @property
@@ -243,9 +244,9 @@ class RegularGridInterpolator:
         order = order_of(nu, name, len(self.grid))
         backend, points = as_common(self._backend, self._table, xi, len(self.grid))
         check_dimension(points, len(self.grid))
-        if name not in self._samplers:
-            self._samplers[name] = TableSampler(self.grid, self._falling, name, self._ends)
-        sampler = self._samplers[name]
+        if name not in self.samplers:
+            self.samplers[name] = TableSampler(self.grid, self._falling, name, self._ends)
+        sampler = self.samplers[name]
         rows = sampler.within_periods(backend, points.reshape(-1, len(self.grid)))
         if self.bounds_error:
             check_bounds(backend, self.grid, rows)
@@ -260,7 +261,7 @@ class RegularGridInterpolator:
 
     def _image(self, name: str, backend: Backend, points: Any) -> Array:
         """Return what a method samples at points: the table as an image, or its coefficients."""
-        own, sampler = self._backend, self._samplers[name]
+        own, sampler = self._backend, self.samplers[name]
         assert own is not None
         if own.is_host and sampler.solves:
             if name not in self._images:
