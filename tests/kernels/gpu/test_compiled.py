@@ -9,7 +9,7 @@ import itertools
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import cases
 import numpy as np
@@ -28,7 +28,7 @@ from gridsample.kernels.gpu import parts
 
 pytest.importorskip("triton")
 
-from interpreted import deterministic, inputs, rolled
+from interpreted import Still, Warmed, deterministic, inputs, rolled
 
 from benchmarks import registers
 from gridsample.backends.torch import cuda
@@ -91,36 +91,6 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
 def test_interleaved_channels_are_loaded_four_at_a_time() -> None:
     ptx, _ = registers.compile_(registers.Build("gather", last=True), 80)
     assert ptx.count(".v4.b32") >= 4
-
-
-class Still:
-    """A stand-in for Triton's driver: everything that a launch queries before it starts."""
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
-
-    def get_current_target(self) -> Any:
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", 90, 32)
-
-
-class Warmed:
-    """A kernel that is compiled where it would be launched."""
-
-    made: ClassVar[list[Any]] = []
-
-    def __init__(self, kernel: Any) -> None:
-        self.kernel = kernel
-
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def warm(*arguments: Any, **options: Any) -> None:
-            self.made.append(self.kernel.warmup(*arguments, grid=grid, **options))
-
-        return warm
 
 
 @pytest.mark.parametrize("last", cases.slow_after(1, [False, True]))

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.base import Backend, Needed
+from gridsample.backends.torch import cuda, cuda_operators
 from gridsample.backends.torch.derivatives import (
     needs_derivative,
     needs_gradient,
@@ -190,6 +191,19 @@ class TorchOperator(NamedTuple):
         tensors, needed, options = self.split(arguments)
         return tuple(differentiate(self.operator, upstream, tensors, options, needed))
 
+    def cuda(self, *arguments: Any) -> Tensor:
+        """Compute the result for CUDA tensors."""
+        tensors, options = arguments[: self.arrays], arguments[self.arrays :]
+        programs = cuda_operators.PROGRAMS[self.operator.name]
+        return programs.result(tensors, options_of(self.operator, options))
+
+    def cuda_backward(self, upstream: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+        """Compute the gradients for CUDA tensors."""
+        tensors, needed, options = self.split(arguments)
+        programs = cuda_operators.PROGRAMS[self.operator.name]
+        gradients = programs.gradients(upstream, tensors, options, needed)
+        return with_empty(tensors, gradients)
+
     def fake(self, *arguments: Any) -> Tensor:
         """Allocate the result, for tensors without data."""
         check_target()
@@ -225,12 +239,7 @@ class TorchOperator(NamedTuple):
         if not needs_derivative(upstream, *tensors):
             return redispatch(self.defined().gradients, keys, upstream, *arguments)
         gradients = self.operator.composed_vjp(self.backend, upstream, tensors, options, needed)
-        return tuple(
-            [
-                tensor.new_empty(0) if gradient is None else gradient
-                for gradient, tensor in zip(gradients, tensors, strict=True)
-            ]
-        )
+        return with_empty(tensors, gradients)
 
     def split(self, arguments: Sequence[Any]) -> tuple[Sequence[Tensor], Needed, Any]:
         """Return the arrays, which gradients are needed, and the options."""
@@ -256,6 +265,16 @@ class TorchOperator(NamedTuple):
             for gradient, need in zip(gradients, needed, strict=True)
         ]
         return tuple(results), tuple([0 if need else None for need in needed])
+
+
+def with_empty(tensors: Sequence[Tensor], gradients: Sequence[Maybe]) -> tuple[Tensor, ...]:
+    """Return gradients, with empty tensors in place of those that are not needed."""
+    return tuple(
+        [
+            tensor.new_empty(0) if gradient is None else gradient
+            for gradient, tensor in zip(gradients, tensors, strict=True)
+        ]
+    )
 
 
 def joined(batch: int, axes: Sequence[Any], tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -299,6 +318,9 @@ def define(operator: Operator, backend: Backend) -> None:
         LIBRARY.define(schema, tags=torch.Tag.pt2_compliant_tag)
     LIBRARY.impl(name, rule.cpu, "CPU")
     LIBRARY.impl(backward, rule.cpu_backward, "CPU")
+    if operator.on_gpu and cuda.DEVICES:
+        LIBRARY.impl(name, rule.cuda, "CUDA")
+        LIBRARY.impl(backward, rule.cuda_backward, "CUDA")
     LIBRARY.impl(name, rule.autograd, "Autograd", with_keyset=True)
     LIBRARY.impl(backward, rule.autograd_backward, "Autograd", with_keyset=True)
     torch.library.register_fake(f"gridsample::{name}", rule.fake, lib=LIBRARY)
@@ -311,8 +333,8 @@ def define(operator: Operator, backend: Backend) -> None:
 
 def has_program(operator: Operator, tensors: Sequence[Tensor], options: Any) -> bool:
     """Whether programs compute an operator for tensors."""
-    on_cpu: bool = tensors[0].device.type == "cpu"
-    return on_cpu and operator.is_fused(options)
+    devices = ("cpu", *cuda.DEVICES) if operator.on_gpu else ("cpu",)
+    return tensors[0].device.type in devices and operator.is_fused(options)
 
 
 def call(operator: Operator, tensors: Sequence[Tensor], options: Any) -> Tensor:

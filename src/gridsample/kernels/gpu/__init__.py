@@ -25,7 +25,7 @@ from gridsample.definitions.dtypes import is_differentiable
 from gridsample.definitions.footprints import Footprint, deepest, levels
 from gridsample.definitions.methods import NEAREST, Method
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.gpu import sweeps
+from gridsample.kernels.gpu import sweeps, weighted_sums
 from gridsample.kernels.gpu.choices import ALONE, IN_PIXELS, TO_CENTRES, TO_EDGES, describe
 from gridsample.kernels.gpu.flattening import check, flat_values, parameters
 from gridsample.kernels.gpu.launching import (
@@ -73,6 +73,10 @@ INTERLEAVED, WORTH = 8, 1 << 20
 FLAT = 1024
 # The most spatial axes of an image: kernels have a stride, a size and taps for each of x, y and z.
 MAX_RANK = 3
+
+
+# All kernels by name.
+KERNELS = {kernel.__name__: kernel for kernel in (*sweeps.KERNELS, *weighted_sums.KERNELS)}
 
 
 # What kernels are compiled for -------------------------------------------------------------------
@@ -229,9 +233,10 @@ def sampling_call(
     of_fill = Fill(None, 0 if fill is None or fill.shape[0] == 1 else fill.strides[0])
     own_records = {"grid": grid_of(grid, affine), "fill": of_fill, "work": work, "tile": tile}
     own_records["footprint"] = footprint_params(full, level)
-    taken = parameters(getattr(sweeps, name))
+    kernel = KERNELS[name]
+    taken = parameters(kernel)
     own_records = {key: record for key, record in own_records.items() if key in taken}
-    check(getattr(sweeps, name), own_records | records, NEITHER)
+    check(kernel, own_records | records, NEITHER)
     arguments = flat_values(**own_records, **records)
     programs = blocks * plan.grid_items * shape.splits
     call = Call(name, programs, shape.warps, arguments, visits > MANY)

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gridsample.definitions import axis
-from gridsample.kernels.gpu import choices, footprints, parts, sums, sweeps, taps
+from gridsample.kernels.gpu import choices, footprints, parts, sums, sweeps, taps, weighted_sums
 from gridsample.kernels.gpu.flattening import flat_definition
 from gridsample.kernels.gpu.records import FootprintParams, Work
 
@@ -29,11 +29,13 @@ FUNCTIONS: tuple[Function, ...] = (
     *(axis.fold_index, axis.fold_sign, axis.weight),
     *(taps.locate, taps.fold_taps, taps.any_kept, taps.weigh),
     *sweeps.FUNCTIONS,
+    *weighted_sums.FUNCTIONS,
 )
 
 # Arguments whose values do not cause recompilation.
 COUNTS = [
     *(f"work_{name}" for name in Work._fields if name != "channels"),
+    *(f"{heads}_{name}" for heads in ("heads", "grad_heads") for name in ("count", "points")),
     *(f"footprint_{name}" for name in FootprintParams._fields if not name.isupper()),
     *("grad_image_limb", "grad_image_room", "count"),
 ]
@@ -161,7 +163,7 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
         if interpreted and function in (parts.plus, parts.larger):
             name = function.__name__
             names[name] = known_reduction(name, names[name])
-    for kernel in sweeps.KERNELS:
+    for kernel in (*sweeps.KERNELS, *weighted_sums.KERNELS):
         options = {} if interpreted else {"do_not_specialize": COUNTS}
         unrolled = not (rolled or interpreted)
         names[kernel.__name__] = jit(strip(kernel, {**names}, kernel.__name__, unrolled), **options)

@@ -55,6 +55,28 @@ class Values(NamedTuple):
     point: Any
 
 
+class SumPoints(NamedTuple):
+    """The points of weighted sums, and their weights, of which each query has several."""
+
+    grid: Grid
+    weights: Values  # the points of a query are channels
+
+
+class Heads(NamedTuple):
+    """The heads and the points of weighted sums, whose other axes are those of other records."""
+
+    count: Any  # heads of an item
+    points: Any  # of a query
+    image: Any  # distances between heads: of images, coordinates, weights, and values
+    grid: Any
+    weights: Any
+    values: Any
+    grid_point: Any  # between the coordinates of the points of a query
+    UNIT: Static  # whether coordinates are from 0 to 1
+    CONTINUES: Static  # whether sums begin with what the output has
+    WEIGHTS: Static  # whether the gradient of the weights is needed
+
+
 class Fill(NamedTuple):
     """The fill value of each channel, or one for all channels."""
 
