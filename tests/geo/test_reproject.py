@@ -10,7 +10,7 @@ import pytest
 import xarray
 
 import gridsample
-from gridsample.geo import Raster, positions
+from gridsample.geo import Raster, positions, warping
 from gridsample.xarray import reproject
 
 pyproj = pytest.importorskip("pyproj")
@@ -63,6 +63,14 @@ def test_lazy_outputs_in_any_chunks_are_those_in_memory(name: str, method: str) 
         with dask.config.set(scheduler="synchronous"):
             np.testing.assert_array_equal(lazy.values, whole.values)
         assert lazy.chunks is not None and lazy.dtype == whole.dtype == image.dtype
+
+
+@pytest.mark.parametrize("method", ["bilinear", "average"])
+def test_bands_in_memory_are_parts_of_the_whole(method: str, monkeypatch: Any) -> None:
+    source, target = TARGETS["coarse"]
+    whole = reproject(raster(source), like=target, method=method)
+    monkeypatch.setattr(warping, "BAND", 3 * target.shape[1])
+    np.testing.assert_array_equal(reproject(raster(source), like=target, method=method), whole)
 
 
 def test_values_are_those_of_grid_sample_at_the_positions() -> None:

@@ -57,13 +57,20 @@ def convert_file(
 def warp_file(
     arguments: argparse.Namespace,
     map_of: Callable[[io.Image, argparse.Namespace], Map] = map_of_arguments,
+    other: Callable[[io.Page], PreparedPage | None] = lambda page: None,
 ) -> None:
-    """Warp every page of a file by the map that a function makes for it."""
+    """Warp every page of a file by the map that a function makes for it.
+
+    Pages that ``other`` prepares are left to it.
+    """
     if arguments.fill is not None and "constant" not in listed(arguments.padding or ""):
         raise ValueError("--fill requires --padding constant; give both or neither")
     hints = LabelHint(arguments.mode, bool(arguments.antialias)), ShrinkHint(arguments)
 
     def prepare(page: io.Page) -> PreparedPage:
+        prepared = other(page)
+        if prepared is not None:
+            return prepared
         return _warped_page(page, arguments, map_of(page.image, arguments), *hints)
 
     convert_file(arguments, "warping", prepare)

@@ -112,21 +112,22 @@ def map_of_flow(image: io.Image, arguments: argparse.Namespace) -> Map:
 def map_over_ground(image: io.Image, path: Path) -> Map:
     """Return the map from the pixels of a GeoTIFF, over the ground, to those of the image."""
     source: GeoReference = image.extras["geotiff"]
-    with io.pages(path) as pages:
-        like = pages[0].image
-    target: GeoReference | None = like.extras.get("geotiff")
-    if target is None:
-        raise ValueError(f"--like {path} is not georeferenced, but the input is a GeoTIFF")
-    if not target.has_system_of(source):
-        raise ValueError(
-            f"--like {path} has another coordinate system than the input; transform one of them "
-            "first, with gdalwarp -t_srs or rio warp"
-        )
+    like, target = georeference_of(path)
     inverse: Matrix = np.linalg.inv(source.affine) @ target.affine
     shifts = np.abs(inverse - np.rint(inverse))[:-1] @ [*like.size, 1]  # of the last pixel
     if shifts.max() < TOLERANCE:
         inverse = np.rint(inverse)
     return map_of_matrix(image, check_canvas(like.size, image), inverse, inverse)
+
+
+def georeference_of(path: Path) -> tuple[io.Image, GeoReference]:
+    """Return the first page of the file that --like names, and where its pixels are."""
+    with io.pages(path) as pages:
+        like = pages[0].image
+    target: GeoReference | None = like.extras.get("geotiff")
+    if target is None:
+        raise ValueError(f"--like {path} is not georeferenced, but the input is a GeoTIFF")
+    return like, target
 
 
 def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> Map:

@@ -95,7 +95,9 @@ def add_store(command: Any) -> None:
 
 def warp_store(arguments: argparse.Namespace) -> None:
     """Warp a Zarr store."""
-    reject_options(arguments, "grid", "straight_alpha", "volume", "align_corners")
+    reject_options(
+        arguments, "grid", "straight_alpha", "volume", "align_corners", "crs", "resolution"
+    )
     image = open_input(arguments)
     options = {
         **common_options(arguments),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsample.geo.plans import Positions, positions
-from gridsample.geo.rasters import Raster, crs_of, require_pyproj, transformer
+from gridsample.geo.rasters import Raster, covering, crs_of, require_pyproj
 from gridsample.geo.warping import Resampling, resampling_of, warped
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ ROWS, COLUMNS = ("y", "lat", "latitude"), ("x", "lon", "longitude")
 NODATA = "_FillValue", "nodata", "missing_value"
 # Coordinates are equidistant up to this share of a pixel.
 UNEVEN = 1e-3
-EDGE_POINTS = 65  # along each axis, whose places give the extent of an output
 
 
 def reproject(
@@ -200,31 +199,7 @@ def target_of(source: Raster, crs: Any, resolution: Any, like: Any) -> Raster:
         return raster_of(like, "like") if is_dataset else Raster.of(like, "like")
     if crs is None:
         raise ValueError("give the projection of the output as crs, or its pixels as like")
-    unit = Raster.of((crs, (1, 0, 0, 0, -1, 0), (1, 1)), "crs")
-    x, y = places(source, unit.crs)
-    if not x.size:
-        raise ValueError("no part of the image has a place in the projection crs")
-    width, height = np.ptp(x), np.ptp(y)
-    if resolution is None:
-        resolution = math.hypot(width, height) / math.hypot(*source.shape)
-    sizes = np.broadcast_to(np.asarray(resolution, np.float64), 2)
-    if not (np.isfinite(sizes).all() and (sizes > 0).all()):
-        raise ValueError(f"resolution must be positive, got {resolution!r}")
-    dx, dy = sizes.tolist()
-    shape = [max(1, math.ceil(n - 1e-6)) for n in (height / dy, width / dx)]
-    return Raster(unit.crs, (dx, 0.0, float(x.min()), 0.0, -dy, float(y.max())), tuple(shape))
-
-
-def places(source: Raster, crs: str) -> Any:
-    """Return where points of an image are in a projection: those that have a place there."""
-    rows, columns = source.shape
-    a, b, c, d, e, f = source.transform
-    j, i = np.meshgrid(np.linspace(0, columns, EDGE_POINTS), np.linspace(0, rows, EDGE_POINTS))
-    x, y = a * j + b * i + c, d * j + e * i + f
-    if source.crs != crs:
-        x, y = transformer(source.crs, crs, 0).transform(x, y)
-    known = np.isfinite(x) & np.isfinite(y)
-    return x[known], y[known]
+    return covering(source, crs, resolution)
 
 
 def output_coordinates(target: Raster, rows: Hashable, columns: Hashable) -> dict[Hashable, Any]:

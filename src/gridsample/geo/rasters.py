@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gridsample.fields.arrays import check_size
 
 Array = NDArray[np.float64]
+EDGE_POINTS = 65  # along each axis, whose places give the extent of an output
 
 
 def require_pyproj() -> Any:
@@ -117,6 +118,46 @@ def transformer(source: str, target: str, _thread: int) -> Any:
     import pyproj
 
     return pyproj.Transformer.from_crs(crs_of(source), crs_of(target), always_xy=True)
+
+
+def covering(source: Raster, crs: Any, resolution: Any = None) -> Raster:
+    """Return the raster in another projection that covers one.
+
+    Args:
+        source: the raster.
+        crs: the projection.
+        resolution: the size of pixels, or a pair for x and y; by default the diagonal has as many
+            pixels as before.
+
+    Raises:
+        ValueError: the projection is unknown, no part of the raster has a place in it, or the
+            resolution is not positive.
+    """
+    unit = Raster.of((crs, (1, 0, 0, 0, -1, 0), (1, 1)), "crs")
+    x, y = places(source, unit.crs)
+    if not x.size:
+        raise ValueError("no part of the image has a place in the projection crs")
+    width, height = np.ptp(x), np.ptp(y)
+    if resolution is None:
+        resolution = math.hypot(width, height) / math.hypot(*source.shape)
+    sizes = np.atleast_1d(np.asarray(resolution, np.float64))
+    if sizes.shape not in ((1,), (2,)) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise ValueError(f"resolution must be one or two positive numbers, got {resolution!r}")
+    dx, dy = np.broadcast_to(sizes, 2).tolist()
+    shape = [max(1, math.ceil(n - 1e-6)) for n in (height / dy, width / dx)]
+    return Raster(unit.crs, (dx, 0.0, float(x.min()), 0.0, -dy, float(y.max())), tuple(shape))
+
+
+def places(source: Raster, crs: str) -> Any:
+    """Return where points of an image are in a projection: those that have a place there."""
+    rows, columns = source.shape
+    a, b, c, d, e, f = source.transform
+    j, i = np.meshgrid(np.linspace(0, columns, EDGE_POINTS), np.linspace(0, rows, EDGE_POINTS))
+    x, y = a * j + b * i + c, d * j + e * i + f
+    if source.crs != crs:
+        x, y = transformer(source.crs, crs, 0).transform(x, y)
+    known = np.isfinite(x) & np.isfinite(y)
+    return x[known], y[known]
 
 
 class GroundProjection(NamedTuple):

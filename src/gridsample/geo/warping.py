@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ METHODS = {
 }
 BAND = 2**20  # positions that are in memory at once
 SPARSE = 16  # the distance of pixels that are looked at to find where the globe is cut
+TOLERANCE = 1e-3  # by which pixels may be farther apart than those of the image, and not shrink it
 
 
 class Resampling(NamedTuple):
@@ -122,13 +123,32 @@ def resampling_of(method: str, antialias: bool | None, **options: Any) -> Resamp
     return Resampling(mode, bool(averages or antialias), **options)
 
 
+def sparse_differences(source: Raster, target: Raster) -> list[Array]:
+    """Return differences of positions in the source, `SPARSE` target pixels apart, down and right.
+
+    They are (rows, columns, 2), of x and y.
+    """
+    counts = [-(-n // SPARSE) + 1 for n in target.shape]
+    places = path_to(source, target, counts, np.diag([SPARSE, SPARSE, 1.0])).positions()[0]
+    with np.errstate(invalid="ignore"):
+        return [np.abs(np.diff(places, axis=k)) for k in (0, 1)]
+
+
+def shrinks(source: Raster, target: Raster) -> bool:
+    """Whether pixels of the target are farther apart than those of the source, somewhere."""
+    for differences in sparse_differences(source, target):
+        with np.errstate(invalid="ignore"):
+            near = differences[..., 0] <= source.shape[1] / 2  # and not across a cut
+            far = np.linalg.norm(differences, axis=-1) > SPARSE * (1 + TOLERANCE)
+        if (near & far).any():
+            return True
+    return False
+
+
 def check_footprints(source: Raster, target: Raster) -> None:
     """Raise a ValueError if a footprint spans the cut of an image around the globe."""
-    counts = [-(-n // SPARSE) + 1 for n in target.shape]
-    columns = path_to(source, target, counts, np.diag([SPARSE, SPARSE, 1.0])).positions()[0, ..., 0]
-    with np.errstate(invalid="ignore"):
-        jumps = [np.abs(np.diff(columns, axis=k)) > source.shape[1] / 2 for k in (0, 1)]
-    if any(jump.any() for jump in jumps):
+    half = source.shape[1] / 2
+    if any((each[..., 0] > half).any() for each in sparse_differences(source, target)):
         raise ValueError(
             "areas of outputs span the meridian at which the image around the globe is cut, "
             "opposite of the output's centre; accepted there: antialias=False and the methods "
@@ -142,6 +162,43 @@ def warped(values: Any, plan: Positions, resampling: Resampling, chunks: Any = N
     Returns:
         The result (1, C, rows, columns), in the dtype of the image.
     """
+    if not hasattr(values, "dask"):
+        bands = [*warped_bands(values, plan, resampling)]
+        return bands[0] if len(bands) == 1 else np.concatenate(bands, 2)
+    import dask.array as da
+
+    around = check_globe(plan, resampling)
+    options, weights = resampling.options(values.dtype, around), resampling.weights(values)
+    points = points_of(plan, resampling)
+    function, bounds = (points, points.bounds) if around else (points, plan.bounds)
+    result = sampled_lazily(values, function, bounds, plan.shape, chunks, weights, options)
+    return with_fill(da, result, resampling)
+
+
+def warped_bands(values: Any, plan: Positions, resampling: Resampling) -> Iterator[Any]:
+    """Resample an image in memory, (1, C, rows, columns), and yield the result in bands of rows."""
+    options = resampling.options(values.dtype, check_globe(plan, resampling))
+    points, weights = points_of(plan, resampling), resampling.weights(values)
+    (rows, columns), around = plan.shape, int(resampling.antialias)
+    height = max(1, BAND // columns)
+    for first in range(0, rows, height):
+        last = min(first + height, rows)
+        # Footprints depend on the neighbours of a point.
+        low, high = max(first - around, 0), min(last + around, rows)
+        grid = np.stack(points(np.arange(columns)[None], np.arange(low, high)[:, None]), -1)
+        band = grid_sample(values, grid[None], weights=weights, **options)
+        yield with_fill(np, band[:, :, first - low : last - low], resampling)
+
+
+def points_of(plan: Positions, resampling: Resampling) -> Any:
+    """Return the function of the positions at which an image is sampled."""
+    if plan.source.is_around_the_globe():
+        return GlobePoints(plan, not resampling.antialias)
+    return plan.points
+
+
+def check_globe(plan: Positions, resampling: Resampling) -> bool:
+    """Return whether an image is around the globe; an error if it cannot be averaged there."""
     around = plan.source.is_around_the_globe()
     if around and resampling.antialias:
         check_footprints(plan.source, plan.target)
@@ -150,37 +207,15 @@ def warped(values: Any, plan: Positions, resampling: Resampling, chunks: Any = N
                 "nodata must be 0 or None for an image around the globe and the method 'mode', "
                 f"got {resampling.nodata}"
             )
-    options, weights = resampling.options(values.dtype, around), resampling.weights(values)
-    points: Any = GlobePoints(plan, not resampling.antialias) if around else None
-    function, bounds = (points, points.bounds) if around else (plan.points, plan.bounds)
-    xp: Any = np
-    if hasattr(values, "dask"):
-        import dask.array as xp
+    return around
 
-        result = sampled_lazily(values, function, bounds, plan.shape, chunks, weights, options)
-    else:
-        result = sampled(values, function, plan.shape, weights, options)
+
+def with_fill(xp: Any, values: Any, resampling: Resampling) -> Any:
+    """Return results with the number of missing ones; those without a place are NaN before."""
     fill = resampling.fill(values.dtype)
-    if values.dtype.kind in "fc" and fill == fill:  # pixels without a place have NaN
-        result = xp.where(xp.isnan(result), values.dtype.type(fill), result)
-    return result
-
-
-def sampled(
-    values: Any, points: Any, shape: Sequence[int], weights: Any, options: dict[str, Any]
-) -> Any:
-    """Sample an image in memory, in bands of rows.
-
-    Footprints depend on the neighbours of a point, so that all positions are computed at once.
-    """
-    rows, columns = shape
-    height = rows if options["antialias"] else max(1, BAND // columns)
-    bands = []
-    for first in range(0, rows, height):
-        band = np.arange(first, min(first + height, rows))[:, None]
-        grid = np.stack(points(np.arange(columns)[None], band), -1)[None]
-        bands.append(grid_sample(values, grid, weights=weights, **options))
-    return bands[0] if len(bands) == 1 else np.concatenate(bands, 2)
+    if values.dtype.kind in "fc" and fill == fill:
+        values = xp.where(xp.isnan(values), values.dtype.type(fill), values)
+    return values
 
 
 def sampled_lazily(

@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 
 _SCALE, _TIEPOINTS, _MATRIX = 33550, 33922, 34264
 _GEO_KEYS, _GEO_DOUBLES, _GEO_ASCII = 34735, 34736, 34737
-_RASTER_TYPE, _PIXEL_IS_POINT = 1025, 2  # the key that says where raster coordinates begin
+_RASTER_TYPE, _PIXEL_IS_AREA, _PIXEL_IS_POINT = 1025, 1, 2  # where raster coordinates begin
+# The kind of the coordinate system, and the key with its code of EPSG for each kind.
+_MODEL_TYPE, _PROJECTED, _GEOGRAPHIC = 1024, 1, 2
+_EPSG_KEYS = {_PROJECTED: 3072, _GEOGRAPHIC: 2048}
+_EPSG_CODES = range(1024, 32767)
 
 ExtraTag = tuple[int, int, int, Any, bool]
 """A tag as tifffile writes it: number, type, count, value, and whether only one page has it."""
@@ -53,15 +57,47 @@ class GeoReference(NamedTuple):
         corner[:2, 2] = 0 if self.pixel_is_point else 0.5
         return corner
 
+    @classmethod
+    def of_epsg(
+        cls, affine: NDArray[np.float64], code: int, is_geographic: bool
+    ) -> GeoReference | None:
+        """Return the place of an image in a coordinate system; None if keys cannot name that.
+
+        Args:
+            affine: `(3, 3)`, indices of pixels (x, y, 1) -> ground.
+            code: The code of EPSG.
+            is_geographic: Whether coordinates are longitudes and latitudes.
+        """
+        if code not in _EPSG_CODES:
+            return None
+        kind = _GEOGRAPHIC if is_geographic else _PROJECTED
+        entries = [(_MODEL_TYPE, 0, 1, kind), (_RASTER_TYPE, 0, 1, _PIXEL_IS_AREA)]
+        directory = [(1, 1, 0, 3), *entries, (_EPSG_KEYS[kind], 0, 1, code)]
+        data = struct.pack("<16H", *np.ravel(directory))
+        system = cls(np.eye(3), False, ((_GEO_KEYS, 3, 16, data, True),))
+        return system._replace(matrix=affine @ np.linalg.inv(system._corner))
+
+    @property
+    def epsg(self) -> int | None:
+        """The code of the coordinate system; None if the keys define it in another way."""
+        known = {key: value for key, place, _, value in self._entries() if not place}
+        code = known.get(_EPSG_KEYS.get(known.get(_MODEL_TYPE, 0), 0), 0)
+        return int(code) if code in _EPSG_CODES else None
+
     def has_system_of(self, other: GeoReference) -> bool:
         """Whether both name the same coordinate system, in the same way."""
         return self._system() == other._system()
 
     def _system(self) -> list[Any]:
         """Return the keys but for the one that says where raster coordinates begin."""
-        (_, _, count, data, _), *others = self.keys
-        entries = np.reshape(struct.unpack(f"<{count}H", data), (-1, 4))[1:].tolist()
-        return [[entry for entry in entries if entry[0] != _RASTER_TYPE], others]
+        entries = [entry for entry in self._entries() if entry[0] != _RASTER_TYPE]
+        return [entries, self.keys[1:]]
+
+    def _entries(self) -> list[list[int]]:
+        """Return the entries of the directory of keys."""
+        _, _, count, data, _ = self.keys[0]
+        entries: list[list[int]] = np.reshape(struct.unpack(f"<{count}H", data), (-1, 4)).tolist()
+        return entries[1:]
 
     def resampled(self, voxels: NDArray[np.float64]) -> GeoReference | None:
         """Return the place of new pixels, given the map from new to old indices, x first.

@@ -1,0 +1,175 @@
+"""GeoTIFFs in other coordinate systems: `gridsample warp --crs`, and `--like` in another system."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gridsample import io, warp
+from gridsample.alpha import divide, multiply
+from gridsample.cli.files import PreparedPage, antialiases, sampled_alpha
+from gridsample.cli.maps import check_canvas, georeference_of
+from gridsample.cli.nodata import nodata_of, number_of, with_nodata
+from gridsample.geo.plans import positions
+from gridsample.geo.rasters import Raster, covering, crs_of
+from gridsample.geo.warping import Resampling, shrinks, warped_bands
+from gridsample.io.geotiff import GeoReference
+
+# Options of `warp` that have no meaning here.
+OTHERS = (
+    *("steps", "size", "grid", "transform", "padding", "fill", "missing", "align_corners"),
+    "volume",
+)
+
+
+class Reprojection:
+    """Prepares the pages of a file whose pixels are brought to another coordinate system.
+
+    Attributes:
+        arguments: those of the command.
+        sizes: the sizes of the last page that is no reduced copy, before and after, x first.
+        source: where its pixels are.
+        target: where the pixels of its result are.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.sizes: tuple[tuple[int, ...], tuple[int, ...]] = (), ()
+        self.source: Raster | None = None
+        self.target: Raster | None = None
+
+    def __call__(self, page: io.Page) -> PreparedPage | None:
+        """Return a page; None if it stays in its coordinate system."""
+        image, arguments = page.image, self.arguments
+        if image.is_overview and self.source is not None and self.target is not None:
+            source, target = self.reduced(image.size)
+        else:
+            found = self.rasters(image)
+            if found is None:
+                return None
+            source, target = self.source, self.target = found
+            self.sizes = image.size, (target.shape[1], target.shape[0])
+        number = number_of(image, arguments)
+        antialias = antialiases(arguments)
+        if antialias and arguments.antialias is None:
+            antialias = shrinks(source, target)
+        resampling = Resampling(arguments.mode, antialias, number, threads=arguments.threads)
+        return reprojected_page(page, arguments, source, target, resampling)
+
+    def rasters(self, image: io.Image) -> tuple[Raster, Raster] | None:
+        """Return the rasters of a page and of its result; None if no system changes."""
+        arguments = self.arguments
+        place: GeoReference | None = image.extras.get("geotiff")
+        if arguments.crs is None:
+            if arguments.resolution is not None:
+                raise ValueError("--resolution is the size of pixels in a new system: give --crs")
+            if place is None or arguments.like is None or arguments.transform:
+                return None
+            like, like_place = georeference_of(arguments.like)
+            if like_place.has_system_of(place):
+                return None
+            self.check_options("--like with another coordinate system")
+            source = raster_of(place, image.size, "the input")
+            return source, raster_of(like_place, like.size, f"--like {arguments.like}")
+        if place is None:
+            raise ValueError(
+                f"--crs needs a GeoTIFF with a coordinate system; the input is {image.format} "
+                "without one"
+            )
+        self.check_options("--crs", "like")
+        source = raster_of(place, image.size, "the input")
+        return source, covering(source, arguments.crs, arguments.resolution)
+
+    def check_options(self, option: str, *further: str) -> None:
+        """Raise an error for options that do not go with one, or an output that loses the place."""
+        for name in (*OTHERS, *further):
+            if getattr(self.arguments, name):
+                given = "steps such as --rotate" if name == "steps" else f"--{name}"
+                raise ValueError(f"{option} determines the whole warp; it does not accept {given}")
+        if self.arguments.output.suffix.lower() not in (".tif", ".tiff", ""):
+            raise ValueError(
+                f"{option} writes GeoTIFFs (.tif), which name the coordinate system; the output is "
+                f"{self.arguments.output}"
+            )
+
+    def reduced(self, size: tuple[int, ...]) -> tuple[Raster, Raster]:
+        """Return the rasters of a reduced copy of the last page, and of its result."""
+        assert self.source is not None and self.target is not None
+        old, new = self.sizes
+        shares = [n / m for n, m in zip(size, old, strict=True)]
+        reduced = [max(1, round(n * share)) for n, share in zip(new, shares, strict=True)]
+        return resized(self.source, size), resized(self.target, tuple(reduced))
+
+
+def raster_of(place: GeoReference, size: tuple[int, ...], name: str) -> Raster:
+    """Return the raster of a page of a size, x first."""
+    if place.epsg is None:
+        raise ValueError(
+            f"the coordinate system of {name} has no code of EPSG in its GeoTIFF keys; set one, "
+            "with gdal_edit.py -a_srs, or use gridsample.xarray.reproject"
+        )
+    corner = np.eye(3)
+    corner[:2, 2] = -0.5
+    (a, b, c), (d, e, f), _ = (place.affine @ corner).tolist()
+    return Raster.of((f"EPSG:{place.epsg}", (a, b, c, d, e, f), size[::-1]), name)
+
+
+def resized(raster: Raster, size: tuple[int, ...]) -> Raster:
+    """Return a raster of the same place with other numbers of pixels, x first."""
+    (rows, columns), (width, height) = raster.shape, size
+    a, b, c, d, e, f = raster.transform
+    x, y = columns / width, rows / height
+    return raster._replace(transform=(a * x, b * y, c, d * x, e * y, f), shape=(height, width))
+
+
+def place_of(raster: Raster, arguments: argparse.Namespace) -> GeoReference:
+    """Return where a GeoTIFF says that its pixels are."""
+    known = crs_of(raster.crs)
+    code = known.to_epsg()
+    place = None
+    if code is not None:
+        place = GeoReference.of_epsg(raster.centres(), code, known.is_geographic)
+    if place is None:
+        raise ValueError(
+            f"--crs {arguments.crs} has no code of EPSG, which GeoTIFF keys need; use "
+            "gridsample.xarray.reproject and rioxarray"
+        )
+    return place
+
+
+def reprojected_page(
+    page: io.Page,
+    arguments: argparse.Namespace,
+    source: Raster,
+    target: Raster,
+    resampling: Resampling,
+) -> PreparedPage:
+    """Return a page of the output, the pixels of which are computed in bands."""
+    image, (rows, columns) = page.image, target.shape
+    canvas = check_canvas((columns, rows), image)
+    place, plan = place_of(target, arguments), positions(source, target)
+    alpha = sampled_alpha(image, arguments)
+    copies = warp.copies_pixels(arguments.mode, 2, antialias=resampling.antialias)
+    nodata_of(image, arguments, alpha, copies)  # an error if there are both
+    alpha = None if copies else alpha
+    new = io.zeros((*canvas[::-1], image.channels), image.array.dtype)
+    result = with_nodata(image.resampled(new, np.eye(3)), arguments)
+    extras = {**result.extras, "geotiff": place}
+    if image.is_overview:  # its place is that of the page before
+        del extras["geotiff"]
+
+    def pixels(progress: Callable[[float], None]) -> io.Bands:
+        array, done = page.pixels(), 0
+        dtype = array.dtype.newbyteorder("=")
+        values: Any = array if alpha is None else multiply(array, alpha)
+        for band in warped_bands(np.moveaxis(values, -1, 0)[np.newaxis], plan, resampling):
+            last = np.moveaxis(band[0], 0, -1)
+            yield last if alpha is None else divide(last, alpha, dtype)
+            done += len(last)
+            progress(done / rows)
+
+    return replace(result, extras=extras), pixels
