@@ -2,18 +2,25 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pictures
+import xarray
+from matplotlib import cbook
 from matplotlib.axes import Axes
+from matplotlib.colors import LightSource
 from matplotlib.figure import Figure
 from skimage import data
 
 import gridsample
 import gridsample.explanation.plot
+import gridsample.xarray
 from gridsample import cameras, cli, io
 from gridsample.cameras.framing import undistort_pixels as rays_of_pixels
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.geo import Positions, Raster, positions
+from gridsample.geo.rasters import covering
 from gridsample.registration import draw_report
 
 
@@ -241,9 +248,73 @@ def registration(folder: Path) -> None:
     draw_report(result, fixed, photo, folder / "registration.png")
 
 
+# The sizes of tiles that are compared.
+SIZES = 100, 300
+
+
+def along_tiles(plan: Positions, size: int) -> np.ndarray[Any, Any]:
+    """Positions that are exact at the ends of each tile's rows, and on straight lines between."""
+    _, columns = plan.shape
+    lines = []
+    for first in range(0, columns, size):
+        last = min(first + size, columns) - 1
+        ends = [plan(columns=slice(k, k + 1)) for k in (first, last)]
+        share = np.linspace(0, 1, last - first + 1)[:, None]
+        lines.append(ends[0] * (1 - share) + ends[1] * share)
+    return np.concatenate(lines, 2)
+
+
+def raster_tiles(folder: Path) -> None:
+    """Heights in UTM: how two sizes of tiles differ if positions are lines along their rows."""
+    elevation = cbook.get_sample_data("jacksboro_fault_dem.npz")
+    heights = elevation["elevation"].astype(np.float32)[None, None]
+    dx, dy, west, north = (float(elevation[k]) for k in ("dx", "dy", "xmin", "ymax"))
+    place = "EPSG:4326", (dx, 0, west, 0, -dy, north), heights.shape[2:]
+    source = Raster.of(place, "source")
+    target = covering(source, "EPSG:32616", 75)
+    plan = positions(source, target, tolerance=0)
+    exact, options = plan(), {"padding_mode": "border", "coords": "pixel"}
+    options |= {"extrapolate": "edges", "fill_value": np.nan}
+    results = []
+    for size in SIZES:
+        grid = along_tiles(plan, size)
+        assert np.abs(grid - exact).max() < 0.125  # of a pixel, which GDAL allows by default
+        results.append(gridsample.grid_sample(heights, grid, **options)[0, 0])
+    image = xarray.DataArray(
+        heights[0, 0],
+        {
+            "y": north - dy * (np.arange(source.shape[0]) + 0.5),
+            "x": west + dx * (np.arange(source.shape[1]) + 0.5),
+        },
+        attrs={"crs": "EPSG:4326"},
+    )
+    ours = [
+        gridsample.xarray.reproject(image.chunk(size), like=target, chunks=(size, size)).values
+        for size in SIZES
+    ]
+    figure = Figure((11, 3.7), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    shade = LightSource(315, 45).hillshade(np.nan_to_num(ours[0], nan=300), 6, 75, 75)
+    left.imshow(np.where(np.isnan(ours[0]), np.nan, shade), cmap="gray")
+    left.set_title("heights, from degrees to UTM\n", fontsize=9)
+    found = [np.abs(a - b) for a, b in (results, ours)]
+    top = float(np.nanpercentile(found[0], 99.8))
+    names = "interpolated along each tile's rows", "those of gridsample"
+    for ax, difference, name in zip((middle, right), found, names, strict=True):
+        shown = ax.imshow(difference, cmap="magma", vmin=0, vmax=top)
+        most = float(np.nanmax(difference))
+        text = f"tiles of {SIZES[0]} and {SIZES[1]}: up to {most:.1f} m"
+        text = text if most else text.replace("up to 0.0 m", "no pixel differs")
+        ax.set_title(f"positions {name}\n{text}", fontsize=9)
+    figure.colorbar(shown, ax=[middle, right], label="difference in m")
+    for ax in (left, middle, right):
+        ax.set_axis_off()
+    pictures.save(figure, folder / "raster-tiles.png", dpi=90)
+
+
 if __name__ == "__main__":
     folder = pictures.folder(__doc__)
     drawings = reflection, align_corners, boundaries, methods, undistorted, panorama, flow
-    drawings += undistort_photo, panorama_photo, registration
+    drawings += undistort_photo, panorama_photo, registration, raster_tiles
     for draw in drawings:
         draw(folder)
