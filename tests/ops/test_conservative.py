@@ -199,8 +199,9 @@ def test_gradients(library: str, options: Any) -> None:
             return call(image, overlaps, **extra, **options)
 
         if not options:
-            assert torch.autograd.gradcheck(function, tensors)
-            assert torch.autograd.gradgradcheck(function, tensors)
+            one = [tensors[0].detach()[:1, :1].requires_grad_()]
+            assert torch.autograd.gradcheck(function, one)
+            assert torch.autograd.gradgradcheck(function, one, fast_mode=True)
     else:
         jax = pytest.importorskip("jax")
         with jax.enable_x64():
@@ -224,8 +225,14 @@ def test_gradients(library: str, options: Any) -> None:
         np.testing.assert_allclose(np.vdot(gradient, step * 1e6), slope, 1e-7, 1e-8)
 
 
-@pytest.mark.parametrize("missing", ["propagate", pytest.param("ignore", marks=pytest.mark.slow)])
-def test_frameworks_agree(missing: Any) -> None:
+@pytest.mark.parametrize(
+    ("missing", "compiles"),
+    [
+        ("propagate", False),
+        *[pytest.param(name, True, marks=pytest.mark.slow) for name in ("propagate", "ignore")],
+    ],
+)
+def test_frameworks_agree(missing: Any, compiles: bool) -> None:
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
     rng = cases.generator("conservative", "frameworks")
     overlaps = CellOverlaps(([1, 0, -3], np.arange(7)), ([-4, 0, 1], bounds(rng, 4, -1, 6)))
@@ -237,7 +244,7 @@ def test_frameworks_agree(missing: Any) -> None:
 
     wanted, tensor = call(image), torch.tensor(image)
     assert np.isnan(wanted).any()
-    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager") if compiles else call
     for result in (
         call(tensor),
         compiled(tensor),

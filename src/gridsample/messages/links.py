@@ -158,6 +158,9 @@ FUNCTIONS = {
     **dict.fromkeys(("affine_transform", "warpAffine", "warp_affine", "rotate"), "affine_sample"),
     **dict.fromkeys(("meshgrid", "create_meshgrid", "base_grid"), "identity_grid"),
     **dict.fromkeys(("spline_filter1d", "prefilter"), "spline_filter"),
+    **dict.fromkeys(
+        ("regrid", "conservative", "Regridder", "remap_conservative"), "regrid_conservative"
+    ),
 }
 # What other libraries have under these names, in drop-ins.
 DROP_INS = {
