@@ -93,8 +93,9 @@ class RectBivariateSpline:
         if self._kept is not None:
             return self._kept
         backend, image = self._backend, self._values
-        image = backend.astype(image, exact_type(backend, image))[..., None]
-        image = spline_coefficients(backend, [line.spline for line in self._lines], image)[..., 0]
+        image = backend.astype(image, exact_type(backend, image))[None, ..., None]
+        splines = [line.spline for line in self._lines]
+        image = spline_coefficients(backend, splines, image)[0, ..., 0]
         if backend.is_host:
             self._kept = image
         return image

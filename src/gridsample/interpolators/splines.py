@@ -87,28 +87,30 @@ class SplineAxis:
         self.derivatives = self.derivatives_of_values()
 
     def coefficients(self, backend: Backend, values: Array) -> Array:
-        """Return the coefficients (size, ...) of values (n, ...), floating-point or complex.
+        """Return the coefficients (N, size, ...) of values (N, n, ...), floating-point or complex.
 
-        With periodic ends, the last value does not count.
+        With periodic ends, the last value does not count.  Results do not depend on N, bitwise.
         """
-        columns = values.reshape(len(self.coordinates), -1)
+        count = len(values)
+        columns = values.reshape(count, len(self.coordinates), -1)
         if any(self.extra):
             columns = self.with_derivatives(backend, columns)
         blocks = []
         for start, matrix in self.blocks:
             factor = backend.astype(backend.asarray(matrix, columns), columns.dtype)
-            blocks.append(backend.xp.matmul(factor, columns[start : start + matrix.shape[1]]))
-        solved = backend.concatenate(blocks, 0) if len(blocks) > 1 else blocks[0]
-        return solved.reshape(self.size, *values.shape[1:])
+            blocks.append(backend.xp.matmul(factor, columns[:, start : start + matrix.shape[1]]))
+        solved = backend.concatenate(blocks, 1) if len(blocks) > 1 else blocks[0]
+        return solved.reshape(count, self.size, *values.shape[2:])
 
     def with_derivatives(self, backend: Backend, columns: Array) -> Array:
-        """Return values (n, ...) with the derivatives at the ends among them, (size, ...)."""
+        """Return values (N, n, K) with the derivatives at the ends among them, (N, size, K)."""
         if PERIODIC in self.ends:
-            columns = backend.concatenate([columns[:-1], columns[:1]], 0)
+            columns = backend.concatenate([columns[:, :-1], columns[:, :1]], 1)
         matrix = backend.astype(backend.asarray(self.derivatives, columns), columns.dtype)
         found, first = backend.xp.matmul(matrix, columns), self.extra[0]
-        parts = [columns[:1], found[:first], columns[1:-1], found[first:], columns[-1:]]
-        return backend.concatenate(parts, 0)
+        inner, last = columns[:, 1:-1], columns[:, -1:]
+        parts = [columns[:, :1], found[:, :first], inner, found[:, first:], last]
+        return backend.concatenate(parts, 1)
 
     def derivatives_of_values(self) -> HostArray:
         """Return `derivatives`."""
@@ -287,11 +289,11 @@ def solved(diagonals: HostArray, columns: HostArray) -> HostArray:
     return columns
 
 
-def spline_coefficients(backend: Backend, axes: Sequence[SplineAxis], table: Array) -> Array:
-    """Return the coefficients of a table (*spatial, C) of splines along its axes."""
+def spline_coefficients(backend: Backend, axes: Sequence[SplineAxis], images: Array) -> Array:
+    """Return the coefficients of images (N, *spatial, C) of splines along their axes."""
     rank = len(axes)
-    last_first = (rank - 1, *range(rank - 1), rank)
+    last_first = (0, rank, *range(1, rank), rank + 1)
     for axis in reversed(axes):
-        # Each axis has been the last in the end, and the order is that of the table.
-        table = axis.coefficients(backend, backend.permute(table, last_first))
-    return table
+        # Each axis has been the last in the end, and the order is that of the images.
+        images = axis.coefficients(backend, backend.permute(images, last_first))
+    return images

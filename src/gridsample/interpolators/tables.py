@@ -456,7 +456,7 @@ class TableSampler:
         if self.method in DEGREES:
             table = backend.astype(table, exact_type(backend, table))
         if self.solves:
-            table = spline_coefficients(backend, self.splines, table[0])[None]
+            table = spline_coefficients(backend, self.splines, table)
         return table
 
     def within_periods(self, backend: Backend, points: Array) -> Array:

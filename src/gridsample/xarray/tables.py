@@ -9,8 +9,13 @@ import numpy as np
 
 from gridsample.backends import backend_of
 from gridsample.interpolators.hermite import METHODS as HERMITE
-from gridsample.interpolators.splines import NOT_A_KNOT, PERIODIC, least_size
-from gridsample.interpolators.tables import DEGREES, SOLVED, TableSampler
+from gridsample.interpolators.splines import (
+    NOT_A_KNOT,
+    PERIODIC,
+    least_size,
+    spline_coefficients,
+)
+from gridsample.interpolators.tables import DEGREES, SOLVED, TableSampler, reversed_along
 from gridsample.xarray.axes import CoordinateAxis
 
 Array = np.ndarray[Any, Any]
@@ -53,12 +58,15 @@ def sample_lines(
         grid.append(np.ascontiguousarray(knots))
     sampler = TableSampler(grid, falling, method, ends)
     backend = backend_of(lines=lines)
-    results = [
-        sampler(
-            backend, sampler.image_of(backend, np.moveaxis(line, 0, -1)), places, threads=threads
-        ).T
-        for line, places in zip(lines.astype(np.result_type(lines, 1.0)), points, strict=True)
-    ]
+    results = []
+    for item, places in zip(lines.astype(np.result_type(lines, 1.0)), points, strict=True):
+        if sampler.solves:  # by line, so that results do not depend on chunks
+            turned = reversed_along(backend, item, [1 + k for k in sampler.reversed])
+            coefficients = spline_coefficients(backend, sampler.splines, turned[..., None])
+            image = np.moveaxis(coefficients, 0, -1).reshape(1, *coefficients.shape[1:-1], -1)
+        else:
+            image = sampler.image_of(backend, np.moveaxis(item, 0, -1))
+        results.append(sampler(backend, image, places, threads=threads).T)
     return np.stack(results).astype(lines.dtype, copy=False)
 
 
