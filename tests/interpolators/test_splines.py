@@ -124,6 +124,16 @@ def test_coefficients_are_those_of_scipy(degree: int, size: int) -> None:
         assert error < 1e-10, name
 
 
+def test_coefficients_of_a_line_do_not_depend_on_others() -> None:
+    lines = np.random.default_rng(6).standard_normal((6, 7, 1))
+    spline = SplineAxis(np.linspace(0, 1, 7), 3, "x")
+    every = spline.coefficients(backend_of(lines=lines), lines)
+    for order in "CF":
+        for k, line in enumerate(np.asarray(lines, order=order)):
+            alone = spline.coefficients(backend_of(line=line), line[None])
+            np.testing.assert_array_equal(alone[0], every[k])
+
+
 OF_SCIPY: dict[tuple[int, str], Any] = {
     (5, "natural"): ([(3, 0.0), (4, 0.0)],) * 2,
     (5, "clamped"): ([(1, 0.0), (2, 0.0)],) * 2,

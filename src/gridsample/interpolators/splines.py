@@ -93,6 +93,8 @@ class SplineAxis:
         """
         count = len(values)
         columns = values.reshape(count, len(self.coordinates), -1)
+        if backend.is_host:  # products depend on strides, too
+            columns = np.ascontiguousarray(columns)
         if any(self.extra):
             columns = self.with_derivatives(backend, columns)
         blocks = []

@@ -336,16 +336,14 @@ def spline_of_rectangle(
         raise ValueError(f"{name} can only be used for scalar data with one point per coordinate")
     grid = [np.asarray(as_array(p, f"points[{k}]"), dtype=float) for k, p in enumerate(points)]
     check_grid(own, grid, table)
+    ends = [np.sort(axis) for axis in grid]
     backend, found = as_common(own, table, xi, rank)
     check_dimension(found, rank, ",")
     rows = found.reshape(-1, rank)
     if bounds_error:
-        check_bounds(backend, [np.sort(axis) for axis in grid], rows)
-    spline = RectBivariateSpline(grid[0], grid[1], table)
-    x, y = rows[:, 0], rows[:, 1]
-    (low_x, high_x), (low_y, high_y) = [(float(axis[0]), float(axis[-1])) for axis in grid]
-    inside = (x >= low_x) & (x <= high_x) & (y >= low_y) & (y <= high_y)
-    result = backend.xp.where(inside, spline.ev(x, y), fill_value)
+        check_bounds(backend, ends, rows)
+    sampled = RectBivariateSpline(grid[0], grid[1], table).ev(rows[:, 0], rows[:, 1])
+    result = backend.xp.where(is_inside(ends, rows), sampled, fill_value)
     return result.reshape(found.shape[:-1])
 
 
@@ -418,7 +416,9 @@ class TableSampler:
             threads: the maximum number of threads; None for all.
         """
         xp = backend.xp
-        outside = self.is_outside(points)[:, None] if reaches_out and fill is not None else None
+        outside = None
+        if reaches_out and fill is not None:
+            outside = ~is_inside(self.grid, points, self.periodic)[:, None]
         if outside is not None and self.method in DEGREES and not backend.is_host:
             # Far outside, cubics are infinite, and what is replaced may have no NaN gradient.
             sought = xp.where(outside, float(self.grid[0][0]), points)
@@ -471,13 +471,17 @@ class TableSampler:
                 columns[k] = backend.xp.where(wrapped > last, last, wrapped)  # by rounding
         return backend.xp.stack(columns, -1)
 
-    def is_outside(self, points: Array) -> Array:
-        """Whether points (P, n) are outside: (P,)."""
-        outside = points[:, 0] != points[:, 0]
-        for k, axis in enumerate(self.grid):
-            column = points[:, k]
-            outside = outside | (column < float(axis[0])) | (column > float(axis[-1]))
-        return outside
+
+def is_inside(grid: Sequence[HostArray], points: Array, periodic: Sequence[int] = ()) -> Array:
+    """Whether points (P, n) are inside, which NaN is not: (P,)."""
+    inside = points[:, 0] == points[:, 0]
+    for k, axis in enumerate(grid):
+        column = points[:, k]
+        if k in periodic:
+            inside = inside & (column == column)
+        else:
+            inside = inside & (column >= float(axis[0])) & (column <= float(axis[-1]))
+    return inside
 
 
 def reversed_along(backend: Backend, table: Array, axes: Sequence[int]) -> Array:
