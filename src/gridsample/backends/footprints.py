@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends.base import Array, concatenate
+from gridsample.definitions.axis import bound
 from gridsample.definitions.footprints import SLACK
 
 
@@ -68,15 +69,39 @@ class Neighbours:
         at_point = xp.where(self.after[k], 0, down) - xp.where(self.before[k], 0, up)
         return self.neighbour(up, k, -1, 0) - self.neighbour(down, k, 1, 0) + at_point
 
-    def sides(self, grid: Array, displaced: bool) -> list[Array]:
-        """The sides of footprints along each axis; of displacements, relative to the pixels."""
+    def sides(
+        self, grid: Array, displaced: bool, periods: Sequence[float | None] = ()
+    ) -> list[Array]:
+        """The sides of footprints along each axis; of displacements, relative to the pixels.
+
+        periods: those of coordinates; see `gridsample.definitions.footprints.periods`.
+        """
         sides = [self.difference(grid, k) for k in range(self.rank)]
-        for k in range(self.rank if displaced else 0):
+        for k in range(self.rank):
+            if any(period is not None for period in periods):
+                sides[k] = sides[k] - self.halved(self.seams(grid, k, displaced, periods), k)
+            if not displaced:
+                continue
             apart = self.before[k] | self.after[k]
             pixel = self.xp.where(apart, self.xp.ones_like(grid[..., :1]), 0)
             axes = [pixel if d == self.rank - 1 - k else 0 * pixel for d in range(self.rank)]
             sides[k] = sides[k] + concatenate(self.xp, axes, -1)
         return sides
+
+    def seams(self, grid: Array, k: int, displaced: bool, periods: Sequence[float | None]) -> Array:
+        """The whole periods in the sum of both steps along axis ``k``, in units of coordinates."""
+        xp, formulas = self.xp, bound(self.xp)
+        back = xp.where(self.before[k], grid - self.neighbour(grid, k, -1, 0), 0)
+        ahead = xp.where(self.after[k], self.neighbour(grid, k, 1, 0) - grid, 0)
+        axes = []
+        for d, period in enumerate(periods):
+            steps = [step[..., d : d + 1] for step in (back, ahead)]
+            if displaced and d == self.rank - 1 - k:
+                exist = self.before[k], self.after[k]
+                steps = [xp.where(e, step + 1, 0) for e, step in zip(exist, steps, strict=True)]
+            none = xp.zeros_like(steps[0])
+            axes.append(none if period is None else formulas.turns(*steps, period) * period)
+        return concatenate(xp, axes, -1)
 
 
 def measure(

@@ -226,10 +226,10 @@ def check_footprints(call: Sampling, grid: Array, block: Block) -> None:
     if math.isinf(limit) or bound_of_sides(call, grid) <= limit:
         return
     backend = backend_of(grid=grid)
-    units = options.coords, options.align_corners
+    units = call.spatial, options.coords, options.align_corners
     with backend.quiet():  # coordinates may be infinite
         points = as_grid(backend, grid, options.coords)
-        lengths = measured(backend, points, call.spatial, units, int(limit)).lengths
+        lengths = measured(backend, points, units, options.padding_mode, int(limit)).lengths
     inner = within(block, with_neighbours(call, block))
     longest = float(lengths[(slice(None), *inner)].max(initial=0.0))
     if longest - SLACK > limit:

@@ -173,6 +173,20 @@ def fold_sign(index: Any, size: Any, boundary: int, edge: Any) -> Any:
     return ONE
 
 
+def turns(back: Any, ahead: Any, period: Any) -> Any:
+    """The whole periods in the sum of the steps from the point before and to the point after.
+
+    Positions that differ by whole periods are one place of an image that wraps around.  A step of
+    more than half a period crosses the seam if its copy that is most like the other step is
+    shorter, or longer the other way; so large steps all over, as on a plane with many tiles, do
+    not.  The step to a point that is missing is 0.
+    """
+    forth, to = where(back < ZERO, -back, back), where(ahead < ZERO, -ahead, ahead)
+    longer, shorter = where(to > forth, ahead, back), where(to > forth, back, ahead)
+    number = floor((longer - shorter) / period + HALF)
+    return where(maximum(to, forth) > period * HALF, number, ZERO)
+
+
 def weight(t: Any, coefficients: Any, powers: int) -> Any:
     """A tap's weight at t: Horner's rule for one row of a method's table (lowest power first)."""
     total = coefficients[powers - 1]

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.axis import WRAP
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.knots import Axes, Knots
 
 Array = np.ndarray[Any, Any]
@@ -167,6 +169,24 @@ def pixels_per_unit(
     if coords != "normalized":
         return (1.0,) * len(spatial)
     return tuple((n - align_corners) / 2 for n in reversed(spatial))
+
+
+def periods(
+    spatial: Sequence[int], coords: str | Axes, align_corners: bool, padding_mode: Sequence[str]
+) -> tuple[float | None, ...]:
+    """The period of the coordinates along each axis, x first; None if positions are no circle.
+
+    Example:
+        >>> from gridsample.definitions.footprints import periods
+        >>> periods((5, 8), "normalized", False, ("wrap", "border"))
+        (2.0, None)
+    """
+    units = pixels_per_unit(spatial, coords, align_corners)
+    # All coordinates of a single pixel may be its centre.
+    return tuple(
+        (n / unit if unit else 1.0) if BOUNDARIES[name].code == WRAP else None
+        for n, unit, name in zip(reversed(spatial), units, padding_mode, strict=True)
+    )
 
 
 def tie(spatial: Sequence[int], rounding: float) -> float:

@@ -74,8 +74,7 @@ def reproject(
     Raises:
         ModuleNotFoundError: pyproj is not installed.
         TypeError: image is no DataArray or Dataset, or an argument has a wrong type.
-        ValueError: the image's projection or pixels are unknown, an option is not accepted, or
-            areas of outputs span the cut of an image around the globe.
+        ValueError: the image's projection or pixels are unknown, or an option is not accepted.
 
     Example:
         >>> import numpy as np, xarray, gridsample.xarray

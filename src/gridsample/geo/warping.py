@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,54 +58,20 @@ class Resampling(NamedTuple):
         is_number = self.nodata is not None and self.nodata == self.nodata
         return values != self.nodata if is_number and not self.copies else None
 
-    def options(self, dtype: np.dtype[Any], around: bool) -> dict[str, Any]:
-        """Return the options of `grid_sample`, for an image around the globe or another one."""
+    def options(self, dtype: np.dtype[Any], source: Raster) -> dict[str, Any]:
+        """Return the options of `grid_sample`, for an image of a raster."""
+        around = source.is_around_the_globe()
         options: dict[str, Any] = {
             "mode": self.mode,
             "padding_mode": ("wrap", "border") if around else "border",
+            "extrapolate": (around or "edges", "edges"),
+            "fill_value": self.fill(dtype),
             "coords": "pixel",
             "antialias": self.antialias,
         }
         if not self.copies:
             options |= {"missing": "ignore", "min_weight": self.min_weight}
-        if not (around and self.antialias):
-            options |= {"extrapolate": "edges", "fill_value": self.fill(dtype)}
-        elif dtype.kind not in "fc" and self.nodata:  # otherwise 0, the number of a NaN position
-            options["fill_value"] = self.nodata
         return options if self.threads is None else options | {"threads": self.threads}
-
-
-class GlobePoints(NamedTuple):
-    """The positions of a plan in an image around the globe: a function of a `Points`.
-
-    Columns are folded into the image, so that only rows are outside.  Footprints need positions
-    that are near each other: they keep their columns, and are NaN beyond the outermost rows, as the
-    option ``extrapolate="edges"`` would end the columns, too.
-    """
-
-    plan: Positions
-    folds: bool
-
-    def __call__(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Compute positions, as `Positions.points` does."""
-        columns, rows = self.plan.points(x, y)
-        height, width = self.plan.source.shape
-        with np.errstate(invalid="ignore"):
-            if self.folds:
-                return columns - width * np.floor((columns + 0.5) / width), rows
-            return columns, np.where((rows < -0.5) | (rows > height - 0.5), np.nan, rows)
-
-    def bounds(self, first: Sequence[int], last: Sequence[int]) -> tuple[Array, Array]:
-        """Bound positions, as `Positions.bounds` does."""
-        low, high = self.plan.bounds(first, last)
-        width = self.plan.source.shape[1]
-        if self.folds and np.isfinite(low[0]):
-            turns = np.floor((np.array([low[0], high[0]]) + 0.5) / width)
-            if turns[0] == turns[1]:
-                low[0], high[0] = np.array([low[0], high[0]]) - width * turns[0]
-            else:
-                low[0], high[0] = -0.5, width - 0.5
-        return low, high
 
 
 def resampling_of(method: str, antialias: bool | None, **options: Any) -> Resampling:
@@ -145,17 +111,6 @@ def shrinks(source: Raster, target: Raster) -> bool:
     return False
 
 
-def check_footprints(source: Raster, target: Raster) -> None:
-    """Raise a ValueError if a footprint spans the cut of an image around the globe."""
-    half = source.shape[1] / 2
-    if any((each[..., 0] > half).any() for each in sparse_differences(source, target)):
-        raise ValueError(
-            "areas of outputs span the meridian at which the image around the globe is cut, "
-            "opposite of the output's centre; accepted there: antialias=False and the methods "
-            "nearest, bilinear, cubic, lanczos; or reproject parts that have no pole inside"
-        )
-
-
 def warped(values: Any, plan: Positions, resampling: Resampling, chunks: Any = None) -> Any:
     """Resample an image (1, C, rows, columns), a NumPy or a Dask array, at the positions of a plan.
 
@@ -167,47 +122,21 @@ def warped(values: Any, plan: Positions, resampling: Resampling, chunks: Any = N
         return bands[0] if len(bands) == 1 else np.concatenate(bands, 2)
     import dask.array as da
 
-    around = check_globe(plan, resampling)
-    options, weights = resampling.options(values.dtype, around), resampling.weights(values)
-    points = points_of(plan, resampling)
-    function, bounds = (points, points.bounds) if around else (points, plan.bounds)
-    result = sampled_lazily(values, function, bounds, plan.shape, chunks, weights, options)
+    result = sampled_lazily(values, plan, resampling, chunks)
     return with_fill(da, result, resampling)
 
 
 def warped_bands(values: Any, plan: Positions, resampling: Resampling) -> Iterator[Any]:
     """Resample an image in memory, (1, C, rows, columns), and yield the result in bands of rows."""
-    options = resampling.options(values.dtype, check_globe(plan, resampling))
-    points, weights = points_of(plan, resampling), resampling.weights(values)
+    options, weights = resampling.options(values.dtype, plan.source), resampling.weights(values)
     (rows, columns), around = plan.shape, int(resampling.antialias)
     height = max(1, BAND // columns)
     for first in range(0, rows, height):
         last = min(first + height, rows)
         # Footprints depend on the neighbours of a point.
         low, high = max(first - around, 0), min(last + around, rows)
-        grid = np.stack(points(np.arange(columns)[None], np.arange(low, high)[:, None]), -1)
-        band = grid_sample(values, grid[None], weights=weights, **options)
+        band = grid_sample(values, plan(slice(low, high)), weights=weights, **options)
         yield with_fill(np, band[:, :, first - low : last - low], resampling)
-
-
-def points_of(plan: Positions, resampling: Resampling) -> Any:
-    """Return the function of the positions at which an image is sampled."""
-    if plan.source.is_around_the_globe():
-        return GlobePoints(plan, not resampling.antialias)
-    return plan.points
-
-
-def check_globe(plan: Positions, resampling: Resampling) -> bool:
-    """Return whether an image is around the globe; an error if it cannot be averaged there."""
-    around = plan.source.is_around_the_globe()
-    if around and resampling.antialias:
-        check_footprints(plan.source, plan.target)
-        if resampling.copies and resampling.nodata:
-            raise ValueError(
-                "nodata must be 0 or None for an image around the globe and the method 'mode', "
-                f"got {resampling.nodata}"
-            )
-    return around
 
 
 def with_fill(xp: Any, values: Any, resampling: Resampling) -> Any:
@@ -218,20 +147,14 @@ def with_fill(xp: Any, values: Any, resampling: Resampling) -> Any:
     return values
 
 
-def sampled_lazily(
-    values: Any,
-    function: Any,
-    bounds: Any,
-    shape: Sequence[int],
-    chunks: Any,
-    weights: Any,
-    options: dict[str, Any],
-) -> Any:
+def sampled_lazily(values: Any, plan: Positions, resampling: Resampling, chunks: Any) -> Any:
     """Sample a Dask array; each chunk of the result reads the chunks that it needs."""
     from gridsample.dask import Points
     from gridsample.dask.grids import at_grid
 
-    points = Points(function, bounds)
+    options = resampling.options(values.dtype, plan.source)
     keywords = {"threads": 1, **options, "real": np.dtype(np.float64)}
-    coords = keywords.pop("coords")
-    return at_grid(values, points, coords, None, chunks, tuple(shape), weights, **keywords)
+    bounds: Any = plan.bounds
+    points, coords = Points(plan.points, bounds), keywords.pop("coords")
+    weights = resampling.weights(values)
+    return at_grid(values, points, coords, None, chunks, plan.shape, weights, **keywords)

@@ -9,9 +9,11 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.footprints import Neighbours, measure
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.arrays import ArrayT
+from gridsample.definitions.boundaries import check_boundaries
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import check_coords, find_coords
 from gridsample.definitions.knots import Axes
+from gridsample.definitions.methods import Padding, per_axis
 from gridsample.definitions.names import CoordsName
 from gridsample.definitions.shapes import Shape, check_size
 from gridsample.ops.arrays import Array, as_grid
@@ -42,6 +44,7 @@ def footprint(
     *,
     coords: CoordsName = "normalized",
     max_samples: int = definitions.MAX_SAMPLES,
+    padding_mode: Padding = "zeros",
 ) -> Footprints:
     """Compute the area that each point of a grid covers in an image, for antialiased sampling.
 
@@ -54,6 +57,8 @@ def footprint(
             the image has.
         size: the spatial shape of the image, such as (height, width); a number for one axis.
         align_corners, coords, max_samples: as in `grid_sample`.
+        padding_mode: the boundary, or a tuple with one per axis.  Along an axis with "wrap",
+            neighbours on both sides of the seam are next to each other.
 
     Returns:
         A named tuple with ``lengths`` in pixels (N, *out, D), in the dtype of the grid, float32 for
@@ -81,20 +86,30 @@ def footprint(
     assert parameters is not None
     definitions.check_footprint(parameters, len(spatial), shape)
     corners = check_flag(align_corners, "align_corners")
+    boundaries = check_boundaries(per_axis(padding_mode, len(spatial), "padding_mode"))
     with backend.quiet():  # coordinates may be infinite
-        arrays = measured(backend, points, spatial, (coords, corners), parameters.max_samples)
+        units = spatial, coords, corners
+        arrays = measured(backend, points, units, boundaries, parameters.max_samples)
     return Footprints(*[backend.restore(array, grid) for array in arrays])
 
 
 def measured(
-    backend: Backend, grid: Array, spatial: Shape, units: tuple[str | Axes, bool], max_samples: int
+    backend: Backend,
+    grid: Array,
+    units: tuple[Shape, str | Axes, bool],
+    padding_mode: Sequence[str],
+    max_samples: int,
 ) -> Footprints:
-    """Compute the footprints of checked points; ``units`` are the units of coordinates."""
+    """Compute the footprints of checked points.
+
+    units: the spatial shape of the image, the units of coordinates, and the meaning of -1 and 1.
+    """
     if backend.type_name(grid.dtype, "grid") in ("float16", "bfloat16"):
         grid = backend.astype(grid, backend.type("float32"))
     xp, integer_type = backend.xp, backend.type("int64")
-    sides = Neighbours(xp, grid).sides(grid, units[0] == "displacement")
-    unit, deepest = definitions.pixels_per_unit(spatial, *units), definitions.deepest(spatial)
+    periods = definitions.periods(*units, padding_mode)
+    sides = Neighbours(xp, grid).sides(grid, units[1] == "displacement", periods)
+    unit, deepest = definitions.pixels_per_unit(*units), definitions.deepest(units[0])
     lengths, level, counts = measure(xp, sides, unit, max_samples, deepest)
     integers = [backend.astype(array, integer_type) for array in (xp.stack(counts, -1), level)]
     return Footprints(xp.stack(lengths, -1), *integers)

@@ -42,6 +42,7 @@ class Case(NamedTuple):
     last: bool = False
     extrapolate: bool = True
     fill: tuple[float, ...] = ()
+    seam: bool = False  # whether coordinates along x jump by a period within the grid
 
     @property
     def options(self) -> Options:
@@ -80,6 +81,9 @@ def inputs(case: Case) -> tuple[Tensor, Tensor, Tensor]:
     pixels = cases.pixels(rng, (images, channels, *spatial))
     axes = np.meshgrid(*[np.linspace(-0.9, 1.0, n) for n in out], indexing="ij")
     grid = np.stack(axes[::-1], -1) + 0.1 * rng.standard_normal((grids, *out, case.rank))
+    if case.seam:
+        period = 2 * spatial[-1] / (spatial[-1] - case.corners)
+        grid[..., 0] = (grid[..., 0] + 1.7) % period - 1
     if case.coords != "normalized":
         grid = (grid + 1) * 0.5 * np.array(spatial[::-1])
     if case.coords == "displacement":
@@ -144,6 +148,9 @@ MANY = (
     *[Case(1, "spline2", "mirror", *chosen) for chosen in cases.covering(
         ("normalized", "pixel", "displacement"), (False, True), (1, 3), strength=1)],
     Case(2, "spline2", "mirror", "displacement", True, 3),
+    *[Case(1, "linear", "wrap", "normalized", corners, seam=True) for corners in (True, False)],
+    *[Case(2, "linear", ("wrap", "border"), coords, seam=True)
+      for coords in ("pixel", "displacement")],
     *[Case(1, image=name, grid="float32", last=last)
       for name, last in (("float16", True), ("bfloat16", False), ("complex64", True))],
     *[Case(1, image="float32", grid=name, coords="pixel") for name in ("float16", "bfloat16")],

@@ -61,8 +61,10 @@ def footprints_of(grid: Array, call: TracedCall) -> TracedFootprints:
     plan, grid = call.plan, grid.astype(real_type(call))
     assert plan.footprint is not None
     geometry = grid if plan.footprint.attached else jax.lax.stop_gradient(grid)
-    sides = Neighbours(jnp, geometry).sides(geometry, plan.coords == "displacement")
-    unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
+    options = plan.spatial, plan.coords, plan.align_corners
+    periods = definitions.periods(*options, plan.boundaries)
+    sides = Neighbours(jnp, geometry).sides(geometry, plan.coords == "displacement", periods)
+    unit = definitions.pixels_per_unit(*options)
     constants = [jax.lax.stop_gradient(side) for side in sides]
     _, level, counts = measure(
         jnp, constants, unit, plan.footprint.max_samples, deepest_level(call)

@@ -81,7 +81,9 @@ class TensorFootprints(Neighbours):
         super().__init__(torch, self.grid)
         displaced = options.coords == "displacement"
         self.indices_grid = self.indices() if displaced else None
-        self.side_vectors = self.sides(self.grid, displaced)
+        units = self.spatial, options.coords, options.align_corners
+        periods = definitions.periods(*units, options.padding_mode)
+        self.side_vectors = self.sides(self.grid, displaced, periods)
         self.count([side.detach() for side in self.side_vectors])
 
     def indices(self) -> Tensor:

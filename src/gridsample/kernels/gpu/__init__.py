@@ -174,6 +174,7 @@ def footprint_params(plan: Plan, level: int) -> FootprintParams:
         level=level, levels=deepest(plan.spatial), max_samples=footprint.max_samples,
         full_x=x, full_y=y, full_z=z,
         SCALED=level > 0 and units_of(plan) != TO_EDGES, ATTACHED=footprint.attached,
+        WRAPPED=sum((name == "wrap") << a for a, name in enumerate(plan.boundaries)),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.definitions.axis import HALF, ZERO
+from gridsample.definitions.axis import HALF, ZERO, turns
 from gridsample.definitions.footprints import SLACK
 from gridsample.kernels.gpu.choices import IN_PIXELS, TO_CENTRES
 from gridsample.kernels.gpu.parts import (
@@ -85,6 +85,7 @@ def side(
     there: Any,
     work: Work,
     tile: Tile,
+    footprint: FootprintParams,
     AXIS: Static,
 ) -> Any:
     """Return the differences of a grid along an axis of the output, for points that are finite.
@@ -105,14 +106,34 @@ def side(
     result: Any = ()
     for axis in tl.static_range(3):
         # An infinite point has no neighbours, and infinity minus itself is not zero.
-        apart = where(upper, last[axis], own_coordinates[axis]) - where(
-            lower, first[axis], own_coordinates[axis]
-        )
+        after = where(upper, last[axis], own_coordinates[axis])
+        before = where(lower, first[axis], own_coordinates[axis])
+        apart = after - before
         apart = where(lower | upper, where(lower & upper, apart * HALF, apart), 0)
+        if (footprint.WRAPPED >> axis) & 1:
+            back = where(lower, own_coordinates[axis] - before, 0)
+            ahead = where(upper, after - own_coordinates[axis], 0)
+            if tile.SOURCE == DISPLACED and axis == AXIS:
+                back += where(lower, 1, 0).to(tile.REAL)
+                ahead += where(upper, 1, 0).to(tile.REAL)
+            period = period_of(tile, footprint, axis)
+            number = turns(back, ahead, period) * where(lower & upper, HALF, 1)
+            apart -= number * period
         if tile.SOURCE == DISPLACED and axis == AXIS:
             apart += where(lower | upper, 1, 0).to(tile.REAL)
         result = result + (apart,)
     return result
+
+
+def period_of(tile: Tile, footprint: FootprintParams, AXIS: Static) -> Any:
+    """Return the period of coordinates along an axis whose positions are a circle."""
+    pixels = (footprint.full_x, footprint.full_y, footprint.full_z)[AXIS]
+    if tile.UNITS == IN_PIXELS:
+        return tl.cast(pixels, tile.REAL)
+    else:
+        gaps = pixels - (1 if tile.UNITS == TO_CENTRES else 0)
+        result = tl.cast(2 * pixels, tile.REAL) / tl.cast(maximum(gaps, 1), tile.REAL)
+        return where(gaps > 0, result, 1)
 
 
 def pace(out: Any, tile: Tile, AXIS: Static) -> Any:
@@ -141,7 +162,14 @@ def side_of_map(
 
 
 def sides_of(
-    grid: Grid, item: Any, point: Any, own_coordinates: Any, there: Any, work: Work, tile: Tile
+    grid: Grid,
+    item: Any,
+    point: Any,
+    own_coordinates: Any,
+    there: Any,
+    work: Work,
+    tile: Tile,
+    footprint: FootprintParams,
 ) -> Any:
     """Return the sides of the points' footprints, one for each axis of the output.
 
@@ -153,7 +181,9 @@ def sides_of(
         if tile.SOURCE == MAPPED:
             sides = sides + (side_of_map(grid, item, point, there, work, tile, axis),)
         else:
-            sides = sides + (side(grid, item, point, own_coordinates, there, work, tile, axis),)
+            sides = sides + (
+                side(grid, item, point, own_coordinates, there, work, tile, footprint, axis),
+            )
     return sides
 
 
@@ -203,7 +233,7 @@ def measure_footprints(
     own_coordinates = load_points(grid, item, point, present & (tile.SOURCE != MAPPED), tile)
     there = present & is_finite(own_coordinates, tile.RANK)
     level, counts = count_samples(
-        sides_of(grid, item, point, own_coordinates, there, work, tile), tile, footprint
+        sides_of(grid, item, point, own_coordinates, there, work, tile, footprint), tile, footprint
     )
     tl.atomic_max(extent, tl.reduce(level, 0, larger), sem="relaxed")
     tl.atomic_max(
@@ -243,7 +273,7 @@ def find_footprints(
     """
     own_coordinates = in_real(coordinates, tile)
     there = present & is_finite(own_coordinates, tile.RANK)
-    sides = sides_of(grid, item, point, own_coordinates, there, work, tile)
+    sides = sides_of(grid, item, point, own_coordinates, there, work, tile, footprint)
     level, counts = count_samples(sides, tile, footprint)
     samples = counts[0] * counts[1] * counts[2]
     return (
@@ -372,6 +402,18 @@ def keep_sums(
 
 # Ordered so that each function uses only those before it.
 FUNCTIONS = (
-    *(quotient, is_finite, load_points, in_real, side, pace, side_of_map, sides_of, count_samples),
+    *(
+        quotient,
+        is_finite,
+        load_points,
+        in_real,
+        turns,
+        period_of,
+        side,
+        pace,
+        side_of_map,
+        sides_of,
+        count_samples,
+    ),
     *(base_of, find_footprints, fractions_along, gain, sample_at, none_yet, add_sample, keep_sums),
 )

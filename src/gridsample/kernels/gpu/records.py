@@ -130,6 +130,7 @@ class FootprintParams(NamedTuple):
     full_z: Any
     SCALED: Static  # whether samples have other coordinates in the halved image
     ATTACHED: Static  # whether the sides have a gradient
+    WRAPPED: Static  # the sum of 2**a over the axes (x is 0) whose positions are a circle
 
 
 class Outputs(NamedTuple):

@@ -89,6 +89,40 @@ def in_pixels(vector: Array, spatial: Sequence[int], align_corners: bool, coords
     return vector * [(n - align_corners) / 2 for n in reversed(spatial)]
 
 
+def across_seams(back: float, ahead: float, period: float) -> float:
+    """Return the sum of two steps along a circle, from the point before and to the point after.
+
+    If the longer one is longer than half the circle, it stands for the way to the same place that
+    is most like the shorter one. In this way, a step across the seam, where positions jump by the
+    period, is a short one, and steps that are all large remain as they are.
+
+    >>> across_seams(1, -7, period=8), across_seams(0, -7, period=8), across_seams(6, 5, period=8)
+    (2, 1, 11)
+    """
+    shorter, longer = sorted((back, ahead), key=abs)
+    if abs(longer) > period / 2:
+        longer -= period * math.floor((longer - shorter) / period + 0.5)
+    return shorter + longer
+
+
+def distance(grid: Array, point: Index, edge: Side, periods: Sequence[float]) -> Array:
+    """Return the difference of the grid points of a side, 0 if they are one.
+
+    periods: those of the coordinates, x first; 0 along axes that are no circles.
+    """
+    if edge.lower == edge.upper:  # also where the point is infinite
+        return np.zeros(len(periods))
+    result: Array = grid[edge.upper] - grid[edge.lower]
+    for a, period in enumerate(periods):
+        if period:
+            # Along its own axis, a displacement is relative to a point one pixel further.
+            pixel = edge.displacement[a]
+            back = grid[point][a] - grid[edge.lower][a] + pixel * (edge.lower != point)
+            ahead = grid[edge.upper][a] - grid[point][a] + pixel * (edge.upper != point)
+            result[a] = across_seams(back, ahead, period) - pixel / edge.weight
+    return result
+
+
 def samples(
     grid: Array,
     point: Index,
@@ -96,13 +130,18 @@ def samples(
     align_corners: bool,
     coords: str,
     max_samples: int,
+    boundaries: Sequence[str],
     halves: bool = True,
 ) -> Iterator[Sample]:
     """Yield the samples of a point of one grid (*out, D); ``halves`` allows halved images."""
     rank = grid.shape[-1]
     edges = sides(grid, point, coords)
-    # A side without neighbours is 0, also where the point is infinite.
-    apart = [grid[e.upper] - grid[e.lower] if e.upper != e.lower else 0 for e in edges]
+    per_unit = in_pixels(np.ones(rank), spatial, align_corners, coords).tolist()
+    periods = [
+        n / unit if name == "wrap" and unit else 0.0
+        for n, unit, name in zip(spatial[::-1], per_unit, boundaries, strict=True)
+    ]
+    apart = [distance(grid, point, edge, periods) for edge in edges]
     vectors = [e.weight * part + e.displacement for e, part in zip(edges, apart, strict=True)]
     lengths = [math.hypot(*in_pixels(v, spatial, align_corners, coords)) for v in vectors]
     level, sizes = 0, tuple(spatial)
@@ -166,13 +205,14 @@ def walk(
     align_corners: bool,
     coords: str,
     max_samples: int,
+    boundaries: Sequence[str],
     halves: bool = True,
 ) -> Iterator[tuple[int, Index, Sample]]:
     """Yield all samples of all points of a grid (N, *out, D), with the item and the point."""
     for n in range(len(grid)):
         for point in np.ndindex(grid.shape[1:-1]):
             for sample in samples(
-                grid[n], point, spatial, align_corners, coords, max_samples, halves
+                grid[n], point, spatial, align_corners, coords, max_samples, boundaries, halves
             ):
                 yield n, point, sample
 
@@ -207,7 +247,9 @@ def gather(
     pyramid = [image]
     number_type = complex if np.iscomplexobj(image) else float
     out = np.zeros((*image.shape[:2], *grid.shape[1:-1]), number_type)
-    for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, max_samples, halves):
+    for n, point, sample in walk(
+        grid, image.shape[2:], align_corners, coords, max_samples, boundaries, halves
+    ):
         while len(pyramid) <= sample.level:
             pyramid.append(halve(pyramid[-1]))
         place, units = at(sample, align_corners, coords)
@@ -303,7 +345,9 @@ def gradients(
     pyramid = [image]
     by_image: list[Array] = []
     by_grid = np.zeros(grid.shape)
-    for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, max_samples):
+    for n, point, sample in walk(
+        grid, image.shape[2:], align_corners, coords, max_samples, boundaries
+    ):
         while len(pyramid) <= sample.level:
             pyramid.append(halve(pyramid[-1]))
         while len(by_image) < len(pyramid):

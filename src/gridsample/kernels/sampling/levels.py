@@ -34,6 +34,12 @@ def footprint_settings(plan: Plan, number: int) -> dict[str, Any]:
         "unit": [pixels * scale for pixels in unit],
         "gain": level.gain,
         "shift": level.shift,
+        "period": [
+            period or 0.0
+            for period in definitions.periods(
+                plan.spatial, plan.coords, plan.align_corners, plan.boundaries
+            )
+        ],
         "max_samples": plan.footprint.max_samples,
         "levels": 0 if known or plan.votes else definitions.deepest(plan.spatial),
         "level": 0 if known else number,

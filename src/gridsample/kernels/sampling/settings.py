@@ -63,6 +63,7 @@ def settings_of(rank: int, footprints: bool = False, knots: bool = False) -> Rec
         fields |= {
             "gain": ("float64", rank),  # from coordinates to those in the image of the level
             "shift": ("float64", rank),
+            "period": ("float64", rank),  # of coordinates, where positions are a circle
             "max_samples": "int64",  # samples along a side
             "levels": "int64",  # the number of times that the image can be halved
             "level": "int64",

@@ -19,6 +19,7 @@ import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gridsample.definitions import axis as formulas
 from gridsample.definitions.footprints import SLACK
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT
 from gridsample.kernels.sampling.programs.groups import Group
@@ -122,12 +123,29 @@ class Sides:
             last = (self.call.out_sizes[a] - 1).to(place.kind)
             before, has_before = self.neighbours(group, own, -step, (place > 0) & usable)
             after, has_after = self.neighbours(group, own, step, (place < last) & usable)
-            side = difference(before, after, (has_before, has_after))
+            exist = has_before, has_after
+            side = difference(before, after, exist)
+            steps = difference_of_each(before, own), difference_of_each(own, after)
             if self.displaced:
+                for step_vectors, exists in zip(steps, exist, strict=True):
+                    step_vectors[a] = step_vectors[a] + exists.select(1.0, 0.0)
                 side[a] = side[a] + (has_before | has_after).select(1.0, 0.0)
-            sides.append(side)
-            neighbours.append((has_before, has_after))
+            sides.append(self.across_seams(side, steps, exist))
+            neighbours.append(exist)
         return sides, neighbours
+
+    def across_seams(
+        self, side: Vectors, steps: tuple[Vectors, Vectors], exist: tuple[Value, Value]
+    ) -> Vectors:
+        """Return a side without the whole periods of steps across the seam of a circle."""
+        result, scale = [], (exist[0] & exist[1]).select(0.5, 1.0)
+        for a, (x, back, ahead) in enumerate(zip(side, *steps, strict=True)):
+            if self.points.rules[a].boundary.code != formulas.WRAP:
+                result.append(x)
+                continue
+            period = self.call.period[a].to(self.function.real)
+            result.append(x - scale * (formulas.turns(back, ahead, period) * period))
+        return result
 
     def neighbours(
         self, group: Group, own: Vectors, step: Value, exist: Value
@@ -255,6 +273,11 @@ def difference(lower: Vectors, upper: Vectors, exist: tuple[Value, Value]) -> Ve
     scale = (exist[0] & exist[1]).select(0.5, 1.0)
     usable = exist[0] | exist[1]
     return [usable.select(scale * (b - a), 0.0) for a, b in zip(lower, upper, strict=True)]
+
+
+def difference_of_each(lower: Vectors, upper: Vectors) -> Vectors:
+    """Return the difference of two vectors."""
+    return [b - a for a, b in zip(lower, upper, strict=True)]
 
 
 def finite(lines: Vectors) -> Value:
