@@ -11,7 +11,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from fused_jax import check_batches, check_derivatives  # noqa: E402
 
-from gridsample.operators import correlation_lookup  # noqa: E402
+from gridsample.operators import correlation_lookup, correlation_lookup_vjp  # noqa: E402
 
 
 def inputs(dtype: Any = np.float32) -> list[Any]:
@@ -30,6 +30,16 @@ def test_windows_are_those_of_numpy_arrays() -> None:
     result = jax.jit(look_up)(*map(jnp.asarray, arrays))
     np.testing.assert_allclose(result, look_up(*arrays), rtol=1e-6, atol=1e-6)
     check_batches(look_up, arrays)
+
+
+def test_gradients_are_those_of_numpy_arrays() -> None:
+    def gradients(*arrays: Any) -> Any:
+        return correlation_lookup_vjp(*arrays, 1, 2)
+
+    arrays = [np.ones((1, 18, 2, 3), np.float32), *inputs()]
+    results = jax.jit(gradients)(*map(jnp.asarray, arrays))
+    for own, other in zip(results, gradients(*arrays), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-5, atol=1e-5)
 
 
 def test_derivatives() -> None:
