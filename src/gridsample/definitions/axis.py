@@ -176,10 +176,10 @@ def fold_sign(index: Any, size: Any, boundary: int, edge: Any) -> Any:
 def turns(back: Any, ahead: Any, period: Any) -> Any:
     """The whole periods in the sum of the steps from the point before and to the point after.
 
-    Positions that differ by whole periods are one place of an image that wraps around.  A step of
-    more than half a period crosses the seam if its copy that is most like the other step is
-    shorter, or longer the other way; so large steps all over, as on a plane with many tiles, do
-    not.  The step to a point that is missing is 0.
+    Positions that differ by whole periods are one place of an image that wraps around.  If the
+    longer step is longer than half a period, it stands for its copy that is nearest to the shorter
+    one.  So a step across the seam, where positions jump by the period, is short, and steps that
+    are all long, as on a plane with many tiles, stay as they are.  A step to no point is 0.
     """
     forth, to = where(back < ZERO, -back, back), where(ahead < ZERO, -ahead, ahead)
     longer, shorter = where(to > forth, ahead, back), where(to > forth, back, ahead)
