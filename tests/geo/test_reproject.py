@@ -169,7 +169,7 @@ def test_errors() -> None:
         ((image, 3857), {"like": image}, ValueError, "either like"),
         ((image, 3857), {"method": "area"}, ValueError, "method must be one of nearest"),
         ((image, 3857), {"method": "mode", "antialias": False}, ValueError, "always averages"),
-        ((image, 3857), {"resolution": 0}, ValueError, "resolution must be positive"),
+        ((image, 3857), {"resolution": 0}, ValueError, "resolution must be one or two positive"),
         ((bare, 3857), {}, ValueError, "projection of image is unknown"),
         ((uneven, 3857), {}, ValueError, "equidistant"),
         ((image.rename(x="column"), 3857), {}, ValueError, "dimensions y and x"),
