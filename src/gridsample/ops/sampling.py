@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack, overload
 
-from gridsample.backends import Backend, backend_of, operation
+from gridsample.backends import Backend, backend_of, is_traced, operation
 from gridsample.backends.base import Gradients, Needed, prepared_call
 from gridsample.definitions.arrays import AnyArray, ArrayT, Fill
 from gridsample.definitions.checks import check_flag
@@ -409,7 +409,8 @@ def sample_at_pixels(
     options = {"coords": "pixel", "wide": wide, **options}
     fill_value = options.pop("fill_value", 0)
     arrays = {"input": image, "grid": grid}
-    backend, known = backend_of(**arrays), sampling_request(**options)
+    # A compiler cannot follow caches.
+    backend, known = backend_of(**arrays), None if is_traced() else sampling_request(**options)
     if known is not None:
         filled = not is_default_fill(fill_value)
         call = prepared_call(backend, known, backend.layouts(image, grid), None, filled)
