@@ -170,6 +170,7 @@ def test_tables_have_gradients_in_values_and_axes() -> None:
     assert torch.autograd.gradcheck(interpolated, (points.requires_grad_(), *start))
 
 
+@pytest.mark.slow
 def test_tables_learn_where_a_function_bends() -> None:
     table = Table([torch.linspace(0, 1, 3)], torch.tensor([0.0, 0.0, 1.0]), learn_axes=True)
     x = torch.linspace(0, 1, 101)[:, None]

@@ -124,7 +124,7 @@ def extrapolated(values: Any, points: Any, method: str = "pchip") -> Any:
     return RegularGridInterpolator(AXES[:2], values, method, False, None)(points)
 
 
-@pytest.mark.parametrize("method", ["pchip", "akima"])
+@pytest.mark.parametrize("method", ["pchip", pytest.param("akima", marks=pytest.mark.slow)])
 def test_tensors_have_derivatives(method: str) -> None:
     values, points = smooth_table()
     arrays = [torch.tensor(array, requires_grad=True) for array in (values[..., None], points)]
