@@ -25,7 +25,9 @@ SECTIONS = {
     "Labels, holes, measurements": (
         "labels", "holes", "elevation", "relief", "profile", "point_features",
     ),
-    "Flow and registration": ("flow_warp", "occlusions", "flow_colours", "registration"),
+    "Flow and registration": (
+        "flow_warp", "occlusions", "view_between", "matching", "flow_colours", "registration",
+    ),
     "Cameras and volumes": ("lens", "panorama", "stereo", "views", "volume_slices", "spacing"),
     "Learning and deployment": (
         "torch_training", "spatial_transformer", "onnx_export", "scipy_swap",
@@ -42,7 +44,8 @@ GUIDES = {
     "flow": ("flow_warp", "occlusions"), "registration": ("registration",),
     "cameras": ("lens", "panorama", "stereo", "views"), "world": ("volume_slices", "spacing"),
     "tutorial_gradients": ("torch_training",), "torch": ("spatial_transformer",),
-    "onnx": ("onnx_export",), "ndimage": ("scipy_swap",), "cv": ("opencv_swap",),
+    "onnx": ("onnx_export",), "operators": ("view_between", "matching"),
+    "ndimage": ("scipy_swap",), "cv": ("opencv_swap",),
 }  # fmt: skip
 
 
