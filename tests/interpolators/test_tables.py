@@ -215,3 +215,33 @@ def test_jax_keeps_nothing_of_a_program() -> None:
     points = jnp.asarray(inside())
     compiled = jax.jit(interpolator)(points)
     np.testing.assert_allclose(interpolator(points), compiled, rtol=1e-6)
+
+
+# The dtype of results -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic", "akima", "nearest"])
+def test_results_of_arrays_may_have_a_dtype_of_their_own(method: str) -> None:
+    axes, rng = [np.linspace(0, 3, 7), np.cumsum(np.arange(1.0, 9.0))], np.random.default_rng(3)
+    table = rng.standard_normal((7, 8, 2)).astype(np.float32)
+    points = rng.uniform([-0.5, 0.0], [3.5, 40.0], (50, 2))
+    options: Any = {"method": method, "bounds_error": False}
+    doubles = RegularGridInterpolator(axes, table, **options)(points)
+    assert doubles.dtype == (np.float32 if method == "nearest" else np.float64)
+    singles = RegularGridInterpolator(axes, table, **options, dtype="float32")(points)
+    assert singles.dtype == np.float32
+    expected = RegularGridInterpolator(axes, torch.tensor(table), **options)(points)
+    for others in (expected, doubles):
+        np.testing.assert_allclose(singles, others, rtol=0, atol=2e-6 * np.nanmax(abs(doubles)))
+
+
+def test_dtypes_of_results_are_checked() -> None:
+    axes: Any = [[0.0, 1.0, 2.0, 4.0]]
+    for table, options, message in (
+        (np.zeros(4), {"dtype": "int32"}, "dtype must be one of float16, float32"),
+        (np.zeros(4, complex), {"dtype": "float64"}, "dtype must be one of complex64"),
+        (torch.zeros(4), {"dtype": "float32"}, "dtype is that of results of NumPy arrays"),
+        (np.zeros(4), {"dtype": "float32", "method": "cubic_legacy"}, "where SciPy interpolates"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            RegularGridInterpolator(axes, table, **options)

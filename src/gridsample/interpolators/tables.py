@@ -88,6 +88,8 @@ class RegularGridInterpolator:
             has an entry for each axis: a name, or a pair for the first and the last coordinate.
             Along a periodic axis, the last values count as the first ones, which those of a NumPy
             array must equal, and no point is outside: points are taken modulo the axis's length.
+        dtype: the dtype in which a NumPy table is interpolated, and that of results: float16 to
+            float64, or a complex one; None for double precision, as in SciPy.
 
     Attributes:
         grid: the coordinates, increasing.
@@ -101,7 +103,8 @@ class RegularGridInterpolator:
             ``ends`` has an unknown name, has not an entry for each axis, goes with a method other
             than "cubic" and "quintic" or with a solver, or an axis is not periodic.
         TypeError: ``ends`` is neither a name nor a list of names and pairs.  Or the table is a
-            tensor or a JAX array, and the method is SciPy's own.
+            tensor or a JAX array, and the method is SciPy's own, or a dtype is given.  Or that is
+            no floating-point dtype, or real for a complex table.
         ImportError: the method is SciPy's own, and SciPy is not installed.
 
     Example:
@@ -128,6 +131,7 @@ class RegularGridInterpolator:
         solver: Any = None,
         solver_args: Any = None,
         ends: str | Sequence[str | Sequence[str]] = NOT_A_KNOT,
+        dtype: Any = None,
     ) -> None:
         check_method(method)
         self.method, self.bounds_error = method, bounds_error
@@ -142,6 +146,8 @@ class RegularGridInterpolator:
             check_lengths(lengths, method, f"method {method}", self._ends)
         solved = method in SPLINES and (solver is not None or bool(solver_args))
         if self._backend is None or self._goes_to_scipy(values, len(points), method, solved):
+            if dtype is not None:
+                raise TypeError(f"dtype is not accepted where SciPy interpolates, got {dtype!r}")
             self._original = self._scipys(method, solver=solver, solver_args=solver_args)
             self.grid = self._original.grid
             return
@@ -152,6 +158,7 @@ class RegularGridInterpolator:
             )
         (table,) = self._backend.asarrays(values=values)
         table = as_table(self._backend, table, "values")
+        self._dtype = exact_dtype(self._backend, table, dtype)
         grid = [np.asarray(as_array(p, f"points[{k}]"), dtype=float) for k, p in enumerate(points)]
         self._falling = check_grid(self._backend, grid, table)
         self.grid = tuple(
@@ -180,10 +187,9 @@ class RegularGridInterpolator:
         return reversed_along(self._backend, self._table, self._falling)
 
     @cached_property
-    def _doubles(self) -> HostArray:
-        """A NumPy table in double precision, as linear results are."""
-        kind = np.complex128 if self._table.dtype.kind == "c" else np.float64
-        return np.asarray(self._table, dtype=kind)
+    def _numbers(self) -> HostArray:
+        """A NumPy table in the dtype of results."""
+        return np.asarray(self._table, dtype=self._dtype)
 
     def _scipys(self, method: str, **options: Any) -> Any:
         """Make SciPy's interpolator."""
@@ -222,7 +228,7 @@ class RegularGridInterpolator:
 
         Returns:
             (..., *rest), rest being the shape of the table after its first n axes; in the dtype of
-            the table, but float64, or complex128, of NumPy arrays unless the method is "nearest".
+            the table, but of NumPy arrays in ``dtype`` unless the method is "nearest".
             The result of a NaN point is NaN.
 
         Raises:
@@ -265,10 +271,10 @@ class RegularGridInterpolator:
         assert own is not None
         if own.is_host and sampler.solves:
             if name not in self._images:
-                self._images[name] = sampler.image_of(own, self._doubles)
+                self._images[name] = sampler.image_of(own, self._numbers)
             image = self._images[name]
             return image if backend.is_host else backend.asarray(image, points)
-        table = self._doubles if backend.is_host and name != "nearest" else self._table
+        table = self._numbers if backend.is_host and name != "nearest" else self._table
         if backend is not own:  # the table is NumPy's
             table = backend.asarray(table, points)
         return sampler.image_of(backend, table)
@@ -591,6 +597,26 @@ def as_table(backend: Backend, table: Array, name: str) -> Array:
     if backend.type_name(table.dtype, name).startswith(("float", "bfloat", "complex")):
         return table
     return backend.astype(table, backend.type("float64"))
+
+
+def exact_dtype(backend: Backend, table: Array, dtype: Any) -> np.dtype[Any] | None:
+    """Return the dtype in which a NumPy table is interpolated; None for that of other tables."""
+    if not backend.is_host:
+        if dtype is not None:
+            raise TypeError(
+                f"dtype is that of results of NumPy arrays, got {dtype!r} for a "
+                f"{type(table).__name__}, whose dtype they have; convert it before"
+            )
+        return None
+    kinds = ["complex64", "complex128"]
+    if table.dtype.kind != "c":
+        kinds = ["float16", "float32", "float64", *kinds]
+    if dtype is None:
+        return np.dtype("complex128" if table.dtype.kind == "c" else "float64")
+    found: np.dtype[Any] = np.dtype(dtype)
+    if found.name not in kinds:
+        raise TypeError(f"dtype must be one of {', '.join(kinds)}, got {dtype!r}")
+    return found
 
 
 def check_grid(backend: Backend, grid: Sequence[HostArray], table: Array) -> tuple[int, ...]:
