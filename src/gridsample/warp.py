@@ -26,7 +26,6 @@ from gridsample.definitions.methods import Mode, Padding, ResizingMode, find_met
 from gridsample.definitions.names import MissingName
 from gridsample.definitions.request import Request
 from gridsample.ops.arrays import filtered, planes
-from gridsample.ops.footprints import footprint
 from gridsample.ops.sampling import grid_sample
 
 Matrix = NDArray[np.float64]
@@ -365,21 +364,16 @@ def sample(
         padded = slice(max(rows.start - antialias, 0), min(rows.stop + antialias, shape[0]))
         grid = grid_at(padded)
         above = rows.start - padded.start
-        if antialias and _shrinks(grid, image.shape[:-1], align_corners):
+        if antialias:
             padded_band = np.empty((len(grid), *band.shape[1:]), band.dtype)
             sampler.sample(grid, padded_band, antialias=True)
             band[...] = padded_band[above:][: len(band)]
         else:
-            sampler.sample(grid[above:][: len(band)], band, antialias=False)
+            sampler.sample(grid, band, antialias=False)
         if alpha is not None:
             output[rows] = divide(band, alpha, dtype)
         progress(rows.stop / shape[0])
     return output
-
-
-def _shrinks(grid: NDArray[Any], spatial: tuple[int, ...], align_corners: bool) -> bool:
-    """Whether some point of a grid has several samples; otherwise, antialiasing changes nothing."""
-    return bool(footprint(grid[np.newaxis], spatial, align_corners).counts.max(initial=1) > 1)
 
 
 class _BandSampler:

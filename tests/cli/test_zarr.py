@@ -212,7 +212,7 @@ def recipe_of(words: list[str]) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 @pytest.mark.parametrize("kind", ["warp", "pyramid"])
-def test_kills_at_random_times(kind: str) -> None:
+def test_ten_kills_at_random_times(kind: str) -> None:
     """However often and whenever a command is killed, repeating it gives the same bytes."""
     stored("in.zarr", 128, 128, 128, chunks=32, shards=(64, 64, 64), dtype="uint16")
     words = {
@@ -224,7 +224,7 @@ def test_kills_at_random_times(kind: str) -> None:
     length = time.monotonic() - began
     expected = files(Path("out.zarr"))
     chance, kills, continued = random.Random(7), 0, 0
-    while kills < 6:
+    while kills < 10:
         began = time.monotonic()
         process = subprocess.Popen(command(*words, "--force"), stdout=subprocess.PIPE, text=True)
         try:
