@@ -370,7 +370,10 @@ def test_lazy_results_are_those_in_memory(seed: int) -> None:
         np.testing.assert_array_equal(result.values, expected.values)
     else:
         actual, whole = result.values.astype(wide), expected.values.astype(wide)
-        np.testing.assert_allclose(actual, whole, rtol=0, atol=rounding)
+        # Means whose weights nearly cancel are larger than pixels, and so is their rounding.
+        largest = np.abs(whole[np.isfinite(whole)]).max(initial=250)
+        atol = rounding if call.dtype.kind in "biu" else rounding * largest / 250
+        np.testing.assert_allclose(actual, whole, rtol=0, atol=atol)
 
 
 def test_missing_pixels_and_antialias() -> None:
