@@ -34,12 +34,15 @@ from gridsample.kernels.gpu.sweeps import return_taps, share, steepened, value_o
 from gridsample.kernels.gpu.taps import tl, where
 
 
-def unit_scaled(coordinate: Any, tile: Tile, UNIT: Static) -> Any:
+def unit_scaled(coordinates: Any, tile: Tile, UNIT: Static) -> Any:
     """Return normalized coordinates of those from 0 to 1, if coordinates are such."""
-    coordinate = coordinate.to(tile.REAL)
-    if UNIT:
-        coordinate = coordinate * 2 - 1
-    return coordinate
+    result: Any = ()
+    for axis in tl.static_range(3):
+        coordinate = coordinates[axis].to(tile.REAL)
+        if UNIT:
+            coordinate = coordinate * 2 - 1
+        result = result + (coordinate,)
+    return result
 
 
 def weighted_sum(
@@ -71,11 +74,7 @@ def weighted_sum(
             x = tl.load(here, mask=present, other=0)
             y = tl.load(here + points.grid.axis, mask=present & (tile.RANK > 1), other=0)
             z = tl.load(here + 2 * points.grid.axis, mask=present & (tile.RANK > 2), other=0)
-            coordinates = (
-                unit_scaled(x, tile, heads.UNIT),
-                unit_scaled(y, tile, heads.UNIT),
-                unit_scaled(z, tile, heads.UNIT),
-            )
+            coordinates = unit_scaled((x, y, z), tile, heads.UNIT)
             pixels, kept, scales, valid, near = find(coordinates, point, present, work, tile)
             value = value_of(
                 source, image, (pixels, kept, near, valid), weigh_all(scales, tile, 0, 0, 0), real,
@@ -104,11 +103,7 @@ def weighted_sum_backward(
         x = tl.load(here, mask=present, other=0)
         y = tl.load(here + points.grid.axis, mask=present & (tile.RANK > 1), other=0)
         z = tl.load(here + 2 * points.grid.axis, mask=present & (tile.RANK > 2), other=0)
-        coordinates = (
-            unit_scaled(x, tile, heads.UNIT),
-            unit_scaled(y, tile, heads.UNIT),
-            unit_scaled(z, tile, heads.UNIT),
-        )
+        coordinates = unit_scaled((x, y, z), tile, heads.UNIT)
         pixels, kept, scales, valid, near = find(coordinates, point, present, work, tile)
         tap_weights = weigh_all(scales, tile, 0, 0, 0)
         slopes = tap_weights
