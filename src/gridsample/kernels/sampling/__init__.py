@@ -31,7 +31,7 @@ from gridsample.kernels.memory import (
     layout_of,
 )
 from gridsample.kernels.run import Ready
-from gridsample.kernels.sampling.antialiasing import ReadyFootprints
+from gridsample.kernels.sampling.antialiasing import ReadyFootprints, zero_order
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
@@ -82,7 +82,7 @@ def gather(
         if gather_footprints(plan, image, grid, out, fill, threads):
             return
         plan = replace(plan, footprint=None)
-    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
+    order, count = order or zero_order(plan), threads or pool.cores()
     if fill is None:
         layouts = layout_of(image), layout_of(grid), layout_of(out)
         ready = ready_gather(plan, order, *layouts, count)

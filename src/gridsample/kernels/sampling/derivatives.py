@@ -125,7 +125,7 @@ def backward(
         order: the order of derivatives along each axis, x first; None for 0.
         threads: the maximum number of threads.
     """
-    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
+    order, count = order or antialiasing.zero_order(plan), threads or pool.cores()
     image = contiguous(plan, native(arrays.image), count)
     values, layout = native(arrays.values), layout_of(image)
     like = gradient_layout(plan, layout) if needs.image else None
@@ -237,7 +237,7 @@ def backward_twice(
         The gradients of the values, the image and the grid; None where they are not needed.
     """
     image, grid, values = arrays[:3]
-    order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
+    order, count = order or antialiasing.zero_order(plan), threads or pool.cores()
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     like = gradient_layout(plan, layout_of(image))
     values = even_values(values)
