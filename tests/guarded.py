@@ -27,7 +27,7 @@ ALLOCATING = (
     "backends.numpy", "kernels.memory", "kernels.fill_values", "kernels.run", "kernels.sampling",
     "kernels.sampling.antialiasing", "kernels.sampling.averages",
     "kernels.sampling.preparing",
-    "kernels.sampling.halving", "kernels.sampling.layouts", "kernels.sampling.channels_last",
+    "kernels.sampling.halving", "kernels.sampling.layouts", "kernels.sampling.steps",
 )  # fmt: skip
 
 

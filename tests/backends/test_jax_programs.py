@@ -22,7 +22,8 @@ from jax import export  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
 from gridsample.backends.jax import handler  # noqa: E402
-from gridsample.kernels.sampling import channels_last  # noqa: E402
+from gridsample.definitions.caches import CALLS  # noqa: E402
+from gridsample.kernels.sampling import steps  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("quick_jax")
 
@@ -75,7 +76,8 @@ def test_channels_are_interleaved_as_for_numpy(
     shared: bool, dtype: str, points: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_items = 2 * 9 * 5 * 6 * np.dtype(dtype).itemsize
-    monkeypatch.setattr(channels_last, "COPIED_AT_ONCE", two_items)
+    monkeypatch.setattr(steps, "COPIED_AT_ONCE", two_items)
+    CALLS.clear()
     rng = cases.generator("jax channels", shared, points)
     image, values = (
         cases.pixels(rng, (5, 9, 5, 6), dtype),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gridsample
-from gridsample.kernels.memory import layout_of
-from gridsample.kernels.sampling import channels_last, copies
+from gridsample.definitions.caches import CALLS
+from gridsample.kernels.sampling import steps
 
 Array = np.ndarray[Any, Any]
 # More numbers than `paying.FEW_SAMPLES`, and more than four points for each pixel.
@@ -81,6 +81,15 @@ def test_gradients_do_not_depend_on_where_channels_are(
     assert_alike(by_grid, np.sum([part[1] for part in parts], 0, dtype=by_grid.dtype))
 
 
+def test_sums_may_be_too_long_to_be_copied_beside_each_other() -> None:
+    """Those of complex numbers at points in double precision have 16 bytes."""
+    image, grid, upstream = inputs("complex64", ITEMS)
+    by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid.astype(float), "cubic")
+    expected = gridsample.grid_sample_vjp(upstream, image, grid, "cubic")
+    for result, other in zip((by_image, by_grid.astype(np.float32)), expected, strict=True):
+        assert_alike(result, other)
+
+
 @LAYOUTS
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_means_do_not_depend_on_where_channels_are(
@@ -126,32 +135,39 @@ def test_the_image_of_means_is_read_for_its_own_gradient(
 def test_only_planes_are_copied(
     monkeypatch: pytest.MonkeyPatch, image_last: bool, values_last: bool
 ) -> None:
-    copied, transpose = list[str](), copies.transpose_matrices
+    copied = list[str]()
 
-    def noted(source: Array, target: Array, *arguments: Any) -> None:
-        copied.append("planes" if copies.are_runs(layout_of(target)) else "runs")
-        transpose(source, target, *arguments)
+    def noting(name: str) -> Any:
+        copy = getattr(steps, name)
+        return lambda *arguments: (copied.append(name), copy(*arguments))[1]
 
-    monkeypatch.setattr(copies, "transpose_matrices", noted)
+    for name in ("interleaving", "separation"):
+        monkeypatch.setattr(steps, name, noting(name))
+    CALLS.clear()
     image, grid, upstream = inputs("float32", ITEMS)
     image, upstream = laid_out(image, image_last), laid_out(upstream, values_last)
-    gridsample.grid_sample(image, grid, "cubic", out=np.empty_like(upstream))
-    assert ("planes" in copied) == (not image_last)
-    assert ("runs" in copied) == (not values_last)
+    if values_last:
+        gridsample.grid_sample(np.moveaxis(image, 1, -1), grid, "cubic", channel_axis=-1)
+    else:
+        gridsample.grid_sample(image, grid, "cubic")
+    assert ("interleaving" in copied) == (not image_last)
+    assert ("separation" in copied) == (not values_last)
     copied.clear()
     gridsample.grid_sample_vjp(upstream, image, grid, "cubic")
-    assert ("planes" in copied) == (not (image_last and values_last))
-    assert ("runs" in copied) == (not image_last)
+    assert ("interleaving" in copied) == (not (image_last and values_last))
+    assert ("separation" in copied) == (not image_last)
 
 
 @pytest.mark.parametrize("order", [(0, 3, 2, 1), (2, 0, 3, 1), (3, 2, 0, 1)], ids=str)
 @pytest.mark.parametrize("at_once", [1, 1 << 20], ids=["item by item", "together"])
+@pytest.mark.parametrize("grids", [1, ITEMS])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_pixels_and_items_of_runs_may_be_in_any_order(
-    monkeypatch: pytest.MonkeyPatch, mode: str, at_once: int, order: tuple[int, ...]
+    monkeypatch: pytest.MonkeyPatch, mode: str, grids: int, at_once: int, order: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(channels_last, "COPIED_AT_ONCE", at_once)
-    image, grid, upstream = inputs("float64", ITEMS)
+    monkeypatch.setattr(steps, "COPIED_AT_ONCE", at_once)
+    CALLS.clear()
+    image, grid, upstream = inputs("float64", grids)
     turned = np.ascontiguousarray(image.transpose(order)).transpose(np.argsort(order))
     weights = cases.generator("orders", mode).random((ITEMS, 1, *SPATIAL))
     for options in ({}, {"weights": weights}):
@@ -161,3 +177,10 @@ def test_pixels_and_items_of_runs_may_be_in_any_order(
         results = gridsample.grid_sample_vjp(upstream, turned, grid, mode, **options)
         for result, expected in zip(results, gradients, strict=True):
             assert_alike(result, expected)
+    parts = [
+        gridsample.grid_sample_vjp(upstream[:, c : c + 1], image[:, c : c + 1], grid, mode)
+        for c in range(CHANNELS)
+    ]
+    by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, mode)
+    assert_alike(by_image, np.concatenate([part[0] for part in parts], 1))
+    assert_alike(by_grid, np.sum([part[1] for part in parts], 0))

@@ -14,6 +14,8 @@ such a program: it reads the record and takes one task after the other, until no
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import itertools
 import sys
 import threading
 from array import array
@@ -96,45 +98,20 @@ class Launch(NamedTuple):
         names: Sequence[str] | None = None,
         fixed: Mapping[str, Array] = MappingProxyType({}),
     ) -> Ready:
-        """Prepare a run on at most ``threads`` threads.
-
-        Args:
-            threads: the most threads.
-            names: the names of the arrays whose addresses `Ready.run` takes, in its order; all
-                arrays of the program by default.
-            fixed: other arrays, which are the same in each run.
-
-        Raises:
-            TypeError: the program takes an array that is not among them.
-        """
-        known = [*(self.program.arrays if names is None else names), *fixed]
-        self.check(known)
-        worker, settings = (self.program.address, self.program.call), self.settings.address
-        scratch, threads = whole_lines(self.scratch), min(threads, self.threads)
-        batch, steps = self.batch * threads, []
-        for first in range(0, self.tasks, batch):
-            last = min(first + batch, self.tasks)
-            head = 0, 0, first, last, settings
-            steps.append(Step(worker, head, scratch, min(threads, last - first)))
-        places = [known.index(name) for name in self.program.arrays]
-        # Of a single place, `itemgetter` would return the address without a tuple around it.
-        only = [slice(place, place + 1) for place in places] if len(places) == 1 else places
-        pick = itemgetter(*only)
-        addresses = tuple(addresses_of(fixed.values()))
-        return Ready(tuple(steps), pick, addresses, (self.settings, *fixed.values()))
+        """Prepare a run: see `Steps.ready`; the names are by default those of the program."""
+        names = self.program.arrays if names is None else names
+        return Steps((Step(self),)).ready(threads, names, fixed)
 
     def run(self, arrays: Mapping[str, Array | None], threads: int) -> None:
-        """Run all tasks on arrays, given by name, on at most ``threads`` threads.
+        """Run all tasks on arrays: see `Steps.run`."""
+        Steps((Step(self),)).run(arrays, threads)
 
-        Those that the program does not take are not used.
-
-        Raises:
-            TypeError: the program takes an array that is not among them.
-        """
-        known = [name for name, array in arrays.items() if array is not None]
-        self.check(known)
-        taken = self.program.arrays
-        self.ready(threads).run(*addresses_of([arrays[name] for name in taken]))
+    def batches(self, threads: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Divide the tasks; yield the first fields of `HEAD` and the number of threads of each."""
+        threads = min(threads, self.threads)
+        for first in range(0, self.tasks, self.batch * threads):
+            last = min(first + self.batch * threads, self.tasks)
+            yield (0, 0, first, last, self.settings.address), min(threads, last - first)
 
     def check(self, known: Sequence[str]) -> None:
         """Require that all arrays of the program are known by name."""
@@ -144,7 +121,112 @@ class Launch(NamedTuple):
             raise TypeError(f"the program takes {taken}; got {given}")
 
 
+# Launches one after the other ---------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where an array of a program begins.
+
+    Attributes:
+        array: the name of the caller's array, or of memory between steps.
+        offset: how many bytes after the beginning of that.
+    """
+
+    array: str
+    offset: int = 0
+
+
 class Step(NamedTuple):
+    """A launch, and where its arrays are.
+
+    Attributes:
+        launch: the launch.
+        places: the places of its arrays, by name; others are the caller's arrays of the same names.
+        cleared: memory between steps that is set to 0 before: the bytes, by name.
+    """
+
+    launch: Launch
+    places: Mapping[str, Place] = MappingProxyType({})
+    cleared: Mapping[str, int] = MappingProxyType({})
+
+    def place_of(self, array: str) -> Place:
+        """Return the place of an array of the program."""
+        return self.places.get(array) or Place(array)
+
+
+class Steps(NamedTuple):
+    """A call: launches that run one after the other.
+
+    Attributes:
+        steps: the launches.
+        between: the bytes of memory that is only needed between steps, by name.
+    """
+
+    steps: tuple[Step, ...]
+    between: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def tasks(self) -> int:
+        """The most tasks of a launch."""
+        return max(step.launch.tasks for step in self.steps)
+
+    def ready(
+        self,
+        threads: int,
+        names: Sequence[str],
+        fixed: Mapping[str, Array] = MappingProxyType({}),
+    ) -> Ready:
+        """Prepare a run on at most ``threads`` threads.
+
+        Args:
+            threads: the most threads.
+            names: the names of the arrays whose addresses `Ready.run` takes, in its order.
+            fixed: other arrays, which are the same in each run.
+
+        Raises:
+            TypeError: a program takes an array that is not among them.
+        """
+        known, parts, batches = [*names, *fixed, *self.between], dict[Place, int](), []
+        for step in self.steps:
+            launch, scratch = step.launch, whole_lines(step.launch.scratch)
+            places = {name: step.place_of(name) for name in launch.program.arrays}
+            launch.check([name for name, place in places.items() if place.array in known])
+            for place in places.values():
+                if place.offset:
+                    parts.setdefault(place, len(known) + len(parts))
+            numbers = [
+                parts[place] if place.offset else known.index(place.array)
+                for place in places.values()
+            ]
+            # Of a single place, `itemgetter` would return the address without a tuple around it.
+            only = [slice(n, n + 1) for n in numbers] if len(numbers) == 1 else numbers
+            pick, worker = itemgetter(*only), (launch.program.address, launch.program.call)
+            cleared = tuple([(known.index(name), n) for name, n in step.cleared.items()])
+            for head, count in launch.batches(threads):
+                batches.append(Batch(worker, head, scratch, count, pick, cleared))
+                cleared = ()
+        between = tuple(itertools.accumulate(map(whole_lines, self.between.values()), initial=0))
+        return Ready(
+            tuple(batches),
+            tuple(addresses_of(fixed.values())),
+            between if self.between else (),
+            tuple((known.index(place.array), place.offset) for place in parts),
+            (*[step.launch.settings for step in self.steps], *fixed.values()),
+        )
+
+    def run(self, arrays: Mapping[str, Array | None], threads: int) -> None:
+        """Run all tasks on arrays, given by name, on at most ``threads`` threads.
+
+        Those that no program takes are not used.
+
+        Raises:
+            TypeError: a program takes an array that is not among them.
+        """
+        known = {name: array for name, array in arrays.items() if array is not None}
+        self.ready(threads, [*known]).run(*addresses_of(known.values()))
+
+
+class Batch(NamedTuple):
     """Some tasks of a launch, after which Python may handle an interrupt.
 
     Attributes:
@@ -152,27 +234,33 @@ class Step(NamedTuple):
         head: the first fields of `HEAD`, up to the settings.
         scratch: bytes of scratch memory for each thread, a multiple of a cache's line.
         threads: the number of threads.
+        pick: chooses the addresses that the program takes, in its order.
+        cleared: what is set to 0 before: the number of an address, and the bytes.
     """
 
     worker: pool.Worker
     head: tuple[int, ...]
     scratch: int
     threads: int
+    pick: Callable[[tuple[int, ...]], tuple[int, ...]]
+    cleared: tuple[tuple[int, int], ...]
 
 
 class Ready(NamedTuple):
     """A prepared run, which only needs the addresses of the caller's arrays.
 
     Attributes:
-        steps: what is run, one after the other.
-        pick: puts these addresses, and those of fixed arrays after them, in the program's order.
+        batches: what is run, one after the other.
         fixed: the addresses of arrays that are always the same.
-        kept: what the steps and these addresses point to.
+        between: where each part of the memory between steps begins, and its end; or empty.
+        parts: addresses some bytes after others, as pairs of their number and the bytes.
+        kept: what the batches and these addresses point to.
     """
 
-    steps: tuple[Step, ...]
-    pick: Callable[[tuple[int, ...]], tuple[int, ...]]
+    batches: tuple[Batch, ...]
     fixed: tuple[int, ...]
+    between: tuple[int, ...]
+    parts: tuple[tuple[int, int], ...]
     kept: tuple[Any, ...]
 
     @property
@@ -181,11 +269,21 @@ class Ready(NamedTuple):
         return sum([memory.nbytes for memory in self.kept])
 
     def run(self, *addresses: int) -> None:
-        """Run all steps on arrays at these addresses, with the layouts they were prepared for."""
-        taken = self.pick((*addresses, *self.fixed))
-        for worker, head, scratch, threads in self.steps:
+        """Run all batches on arrays at these addresses, with the layouts they are prepared for."""
+        known = (*addresses, *self.fixed)
+        if self.between:
+            # A single block: of several, the C library would return most to the system after each
+            # call, and to get them back takes longer than many a call.
+            block = np.empty(self.between[-1] + CACHES.line, np.uint8)
+            first = whole_lines(address_of(block))
+            known = (*known, *[first + offset for offset in self.between[:-1]])
+        if self.parts:
+            known = (*known, *[known[number] + offset for number, offset in self.parts])
+        for worker, head, scratch, threads, pick, cleared in self.batches:
+            for number, size in cleared:
+                ctypes.memset(known[number], 0, size)
             memory = lend_scratch(scratch * threads) if scratch else 0
-            record = array("q", (*head, memory, scratch, *taken))  # see `HEAD`
+            record = array("q", (*head, memory, scratch, *pick(known)))  # see `HEAD`
             if threads == 1:
                 worker[1](record.buffer_info()[0])
             else:

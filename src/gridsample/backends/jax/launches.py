@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from gridsample.backends.jax.handler import RESULT, LaunchStep, Place
 from gridsample.backends.jax.taps import Array, TracedCall
 from gridsample.definitions.options import fill_of_channels
 from gridsample.kernels.memory import Layout
+from gridsample.kernels.run import Steps
 
 Shape = tuple[int, ...]
 
@@ -49,30 +51,6 @@ def layout_of(array_type: ArrayType, last: bool = False) -> Layout:
     for axis in reversed(axes):
         steps[axis], size = size, size * shape[axis]
     return shape, tuple(steps), dtype
-
-
-class Operand(NamedTuple):
-    """An array that a step reads or writes.
-
-    Attributes:
-        type: its shape and dtype.
-        place: where it is; None if it is not needed.
-    """
-
-    type: ArrayType
-    place: Place | None
-
-    def part(self, items: slice) -> Operand:
-        """Return a range of its items."""
-        (count, *shape), dtype = self.type
-        first, end, _ = items.indices(count)
-        size = self.type.nbytes // count if count else 0
-        place = self.place and self.place._replace(offset=self.place.offset + first * size)
-        return Operand(ArrayType((end - first, *shape), dtype), place)
-
-    def cleared(self) -> dict[int, int]:
-        """Return the result's number and bytes, as in `LaunchStep`; empty if not needed."""
-        return {self.place.number: self.type.nbytes} if self.place else {}
 
 
 # Calls --------------------------------------------------------------------------------------------
@@ -144,6 +122,33 @@ class StepArrays:
     def cleared(self) -> dict[int, int]:
         """The bytes of all results, which steps add to."""
         return {k: array_type.nbytes for k, array_type in enumerate(self.types[: self.number])}
+
+    def located(
+        self,
+        steps: Steps,
+        places: Mapping[str, Place | np.ndarray[Any, Any] | None],
+        cleared: Mapping[int, int] = MappingProxyType({}),
+    ) -> list[LaunchStep]:
+        """Return the steps of a call of kernels, and add the memory between them.
+
+        Args:
+            steps: the steps.
+            places: where the arrays of the call are, by name.
+            cleared: the bytes of results that are set to 0 before, by their numbers.
+        """
+        between = {name: self.add_intermediate(size) for name, size in steps.between.items()}
+        known, located = {**places, **between}, list[LaunchStep]()
+        for step in steps.steps:
+            arrays = dict[str, Place | np.ndarray[Any, Any] | None]()
+            for name in step.launch.program.arrays:
+                array, offset = step.place_of(name)
+                place = arrays[name] = known.get(array)
+                if isinstance(place, Place):
+                    arrays[name] = place._replace(offset=place.offset + offset)
+            zeros = {between[name].number: size for name, size in step.cleared.items()}
+            located.append(LaunchStep(step.launch, arrays, {**cleared, **zeros}))
+            cleared = {}
+        return located
 
     def prepare(self, steps: Sequence[LaunchStep]) -> KeptLaunches:
         """Store the steps, which share scratch memory."""

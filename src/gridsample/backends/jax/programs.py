@@ -9,16 +9,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gridsample.backends.jax import channels, footprint_programs
+from gridsample.backends.jax import footprint_programs
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, LaunchStep, Place
 from gridsample.backends.jax.launches import (
     ArrayType,
     KeptLaunches,
-    Operand,
     StepArrays,
     layout_of,
     named_needs,
@@ -40,32 +39,14 @@ def gather_steps(
     call: TracedCall, image: ArrayType, grid: ArrayType, out: ArrayType
 ) -> KeptLaunches:
     """Prepare a gather."""
-    results = StepArrays(out)
-    source, points = Operand(image, Place(ARGUMENT, 0)), Operand(grid, Place(ARGUMENT, 1))
-    target = Operand(out, Place(RESULT, 0))
-    if not channels.pays(call, image, out, False):
-        return results.prepare([gather_step(call, source, points, target)])
-    copies, steps = channels.Copies(results), list[LaunchStep]()
-    for part in channels.parts_of(call.plan):
-        copies.begin(part.items)
-        runs = copies.read(source), points.part(part.grids), copies.written(target)
-        step = gather_step(call._replace(plan=part.plan, last=True), *runs)
-        steps += [*copies.before, step, *copies.after]
-    return results.prepare(steps)
+    from gridsample.kernels.sampling import division, steps
 
-
-def gather_step(call: TracedCall, image: Operand, grid: Operand, out: Operand) -> LaunchStep:
-    """Prepare the step of a gather."""
-    from gridsample.kernels.sampling.calls import prepare_gather
-    from gridsample.kernels.sampling.division import Layouts
-
-    points = layout_of(grid.type)
-    planes = [layout_of(array.type, call.last) for array in (image, out)]
-    layouts = Layouts(planes[0], points, planes[1], bool(call.fill))
-    launch = prepare_gather(call.plan, call.order, layouts)
-    outside = values_outside(call, image.type.dtype)
-    places = {"image": image.place, "grid": grid.place, "out": out.place, **outside}
-    return LaunchStep(launch, places, {})
+    planes = [layout_of(array, call.last) for array in (image, out)]
+    layouts = division.Layouts(planes[0], layout_of(grid), planes[1], bool(call.fill))
+    places = {"image": Place(ARGUMENT, 0), "grid": Place(ARGUMENT, 1), "out": Place(RESULT, 0)}
+    outside, results = values_outside(call, image.dtype), StepArrays(out)
+    prepared = steps.gather_steps(call.plan, call.order, layouts)
+    return results.prepare(results.located(prepared, {**places, **outside}))
 
 
 def gather(image: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
@@ -104,16 +85,6 @@ def axes_of(call: TracedCall) -> tuple[Names, Names, Names, Names]:
 # Gradients ----------------------------------------------------------------------------------------
 
 
-class SweepArrays(NamedTuple):
-    """The arrays of a sweep that computes gradients; those that are not needed have no place."""
-
-    image: Operand
-    grid: Operand
-    values: Operand
-    sums: Operand
-    gradient: Operand
-
-
 @functools.cache
 def backward_steps(
     call: TracedCall,
@@ -122,60 +93,34 @@ def backward_steps(
     values: ArrayType,
     needed: tuple[bool, bool],
 ) -> KeptLaunches:
-    """Prepare the needed gradients of gather; of the image's alone, the image is no argument."""
-    from gridsample.kernels.sampling.division import with_own_grids
+    """Prepare the needed gradients of gather; of the image's alone, the image is no argument.
 
-    plan = replace(call.plan, real=np.dtype(real_type(call)))
-    call, own_plan = call._replace(plan=plan), with_own_grids(plan, layout_of(grid))[0]
-    parts = [*channels.parts_of(plan)] if channels.pays(call, image, values, needed[0]) else []
-    # The gradient of a grid that all items share is a sum over all parts.
-    grids = own_plan.grid_items if own_plan.grid_items > 1 else max(1, len(parts))
-    sums = ArrayType(image.shape, plan.real)
-    gradient_type = ArrayType((grids, *plan.out, len(plan.spatial)), plan.real)
-    results = StepArrays(*[sums] * needed[0], *[gradient_type] * needed[1])
-    sweep = SweepArrays(
-        Operand(image, Place(ARGUMENT, 2) if needed[1] else None),
-        Operand(grid, Place(ARGUMENT, 1)),
-        Operand(values, Place(ARGUMENT, 0)),
-        Operand(sums, Place(RESULT, 0) if needed[0] else None),
-        Operand(gradient_type, Place(RESULT, int(needed[0])) if needed[1] else None),
-    )
-    if not parts:
-        cleared = sweep.sums.cleared() | sweep.gradient.cleared()
-        return results.prepare(sweep_steps(call, sweep, cleared))
-    copies, steps, cleared = channels.Copies(results), list[LaunchStep](), sweep.gradient.cleared()
-    for k, part in enumerate(parts):
-        copies.begin(part.items)
-        runs = SweepArrays(
-            copies.read(sweep.image),
-            sweep.grid.part(part.grids),
-            copies.read(sweep.values),
-            copies.written(sweep.sums),
-            sweep.gradient.part(part.items if own_plan.grid_items > 1 else slice(k, k + 1)),
-        )
-        inner = call._replace(plan=part.plan, last=True)
-        swept = sweep_steps(inner, runs, runs.sums.cleared() | cleared)
-        steps += [*copies.before, *swept, *copies.after]
-        cleared = {}
-    return results.prepare(steps)
-
-
-def sweep_steps(call: TracedCall, sweep: SweepArrays, cleared: dict[int, int]) -> list[LaunchStep]:
-    """Prepare the steps of a sweep; ``cleared`` are the bytes of results that it adds to."""
-    from gridsample.kernels.sampling import division
-    from gridsample.kernels.sampling.calls import prepare_derivatives
+    The gradient of a grid that all items share may be the sum of several.
+    """
+    from gridsample.kernels.sampling import division, steps
     from gridsample.kernels.sampling.preparing import dropped_of
     from gridsample.kernels.sampling.programs.operations import BACKWARD
 
-    plan, grid = division.with_own_grids(call.plan, layout_of(sweep.grid.type))
-    image, values = (layout_of(array.type, call.last) for array in (sweep.image, sweep.values))
-    needed = sweep.sums.place is not None, sweep.gradient.place is not None
-    needs = named_needs(needed)
-    layouts = division.Layouts(image, grid, values, bool(call.fill), needs, pool.cores())
-    launches = prepare_derivatives(BACKWARD, plan, call.order, layouts)
-    places = {name: array.place for name, array in sweep._asdict().items()}
-    places["dropped"] = dropped_of(plan, fill_of_channels(call.fill, plan))
-    return [LaunchStep(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
+    plan = replace(call.plan, real=np.dtype(real_type(call)))
+    plan, points = division.with_own_grids(plan, layout_of(grid))
+    planes = [layout_of(array, call.last) for array in (image, values)]
+    layouts = division.Layouts(
+        planes[0], points, planes[1], bool(call.fill), named_needs(needed), pool.cores()
+    )
+    sums = ArrayType(image.shape, plan.real)
+    grids = steps.grid_gradients(BACKWARD, plan, layouts)
+    gradient = ArrayType((grids, *plan.out, len(plan.spatial)), plan.real)
+    results = StepArrays(*[sums] * needed[0], *[gradient] * needed[1])
+    places = {
+        "image": Place(ARGUMENT, 2) if needed[1] else None,
+        "grid": Place(ARGUMENT, 1),
+        "values": Place(ARGUMENT, 0),
+        "sums": Place(RESULT, 0) if needed[0] else None,
+        "gradient": Place(RESULT, int(needed[0])) if needed[1] else None,
+        "dropped": dropped_of(plan, fill_of_channels(call.fill, plan)),
+    }
+    prepared = steps.derivative_steps(BACKWARD, plan, call.order, layouts)
+    return results.prepare(results.located(prepared, places, results.cleared()))
 
 
 def backward(

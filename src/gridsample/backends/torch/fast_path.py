@@ -186,6 +186,5 @@ def run_sweeps(
     if needed[1]:
         gradient = torch.zeros(grid.shape, dtype=grid.dtype)
     addresses = [0 if tensor is None else tensor.data_ptr() for tensor in (grad_image, gradient)]
-    for sweep in ready.sweeps:
-        sweep.run(image.data_ptr(), grid.data_ptr(), values.data_ptr(), *addresses)
+    ready.sweeps.run(image.data_ptr(), grid.data_ptr(), values.data_ptr(), *addresses)
     return grad_image, gradient

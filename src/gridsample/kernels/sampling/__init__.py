@@ -6,7 +6,7 @@ means over the pixels that count.  This module prepares calls that are repeated.
 
 The other modules here run at each call, or once for each layout of arrays, and compute with arrays
 and numbers: `layouts`, `division`, `preparing`, `calls`, `levels`, `gathering`, `derivatives`,
-`averages`, `antialiasing`, `paying`, `copies`, `channels_last`, `halving`, `settings`.
+`averages`, `antialiasing`, `paying`, `copies`, `steps`, `halving`, `settings`.
 The functions that write programs are in `gridsample.kernels.sampling.programs`.
 """
 
@@ -35,14 +35,13 @@ from gridsample.kernels.sampling.antialiasing import ReadyFootprints, zero_order
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
-from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.derivatives import backward as backward
 from gridsample.kernels.sampling.derivatives import backward_twice as backward_twice
 from gridsample.kernels.sampling.derivatives import scatter as scatter
 from gridsample.kernels.sampling.division import Averages, Layouts, with_own_grids
 from gridsample.kernels.sampling.gathering import Gathering
 from gridsample.kernels.sampling.layouts import gradient_layout
-from gridsample.kernels.sampling.paying import is_readable, pays_channels_last, pays_contiguous
+from gridsample.kernels.sampling.paying import is_readable, pays_contiguous
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
 from gridsample.kernels.sampling.preparing import Needs as Needs
 from gridsample.kernels.sampling.preparing import Samples as Samples
@@ -54,11 +53,12 @@ from gridsample.kernels.sampling.preparing import (
 )
 from gridsample.kernels.sampling.preparing import fills_of_planes as fills_of_planes
 from gridsample.kernels.sampling.programs.operations import BACKWARD
+from gridsample.kernels.sampling.steps import derivative_steps, gather_steps, grid_gradients
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# The arrays whose addresses the runs of `ReadyBackward` take, in their order.
+# The arrays whose addresses the run of `ReadyBackward` takes, in their order.
 BACKWARD_ARRAYS = "image", "grid", "values", "sums", "gradient"
 
 
@@ -150,27 +150,27 @@ def ready_gather(
             return None  # see `gather_footprints`
         numbers = fills_of_planes(plan, (), image[2], None, None)
         return ReadyFootprints.of(plan, Layouts(image, grid, out), numbers, threads)
-    special = None if means is None else Averages(means)
-    if pays_channels_last(plan, image, out, False) or (means and means.returns_weights):
+    if means and means.returns_weights:
         return None
-    launch = prepare_gather(plan, order, Layouts(image, grid, out, filled, means=special))
+    special = None if means is None else Averages(means)
+    steps = gather_steps(plan, order, Layouts(image, grid, out, filled, means=special))
     names = ["image", "grid", "out"]
     if filled:
-        return launch.ready(threads, [*names, *FillValues._fields])
-    return launch.ready(threads, names, fills_of_planes(plan, order, image[2], None, means))
+        return steps.ready(threads, [*names, *FillValues._fields])
+    return steps.ready(threads, names, fills_of_planes(plan, order, image[2], None, means))
 
 
 class ReadyBackward(NamedTuple):
     """A prepared call of `backward`.
 
     Attributes:
-        sweeps: the runs, which take the addresses of the image, the grid, the upstream values, and
+        sweeps: the run, which takes the addresses of the image, the grid, the upstream values, and
             the sums for both gradients, which are 0 before.
         shape: the shape of the image's gradient, slowest axis first; empty if there is none.
         back: the permutation from those axes to the image's; empty if they are in its order.
     """
 
-    sweeps: tuple[Ready, ...]
+    sweeps: Ready
     shape: tuple[int, ...]
     back: tuple[int, ...]
 
@@ -198,13 +198,11 @@ def ready_backward(
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or plan.vanishes(order) or plan.footprint is not None:
         return None
-    if with_own_grids(plan, grid)[0] is not plan:
-        return None  # whose gradients are summed
-    if pays_channels_last(plan, image, values, needed[0]):
-        return None
     layouts = Layouts(image, grid, values, False, BACKWARD.chosen(*needed), threads)
-    launches = prepare_derivatives(BACKWARD, plan, order, layouts)
-    names, fixed = BACKWARD_ARRAYS, {"dropped": dropped_of(plan, None)}
+    summed = with_own_grids(plan, grid)[0] is not plan
+    if summed or grid_gradients(BACKWARD, plan, layouts) != plan.grid_items:
+        return None
+    steps, dropped = derivative_steps(BACKWARD, plan, order, layouts), dropped_of(plan, None)
     back = () if [*like.back] == sorted(like.back) else like.back
-    sweeps = tuple([launch.ready(threads, names, fixed) for launch in launches])
+    sweeps = steps.ready(threads, BACKWARD_ARRAYS, {"dropped": dropped})
     return ReadyBackward(sweeps, like.shape, back)

@@ -14,20 +14,17 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_float, layout_of, native
 from gridsample.kernels.sampling.antialiasing import LEVELS, halves_for, zero_order
-from gridsample.kernels.sampling.channels_last import backward_channels_last
 from gridsample.kernels.sampling.copies import contiguous, stored
 from gridsample.kernels.sampling.derivatives import Derivatives
 from gridsample.kernels.sampling.division import Averages
 from gridsample.kernels.sampling.gathering import Gathering, plain_weights
-from gridsample.kernels.sampling.layouts import complex_of, gradient_layout, shares_weights
-from gridsample.kernels.sampling.paying import pays_channels_last
+from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
     Samples,
     even_values,
     in_layout,
-    zeros_for,
 )
 from gridsample.kernels.sampling.programs.operations import MEAN_BACKWARD
 
@@ -128,19 +125,9 @@ def average_backward(
         image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)
     like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.values)
-    together = weights is None or shares_weights(layout_of(weights))
-    adds = needs.image or needs.weights
-    if together and pays_channels_last(plan, layout_of(image), layout_of(values), adds):
-        return backward_channels_last(
-            plan,
-            arrays._replace(image=image, values=values),
-            needs,
-            lambda part, runs: average_backward(part, runs, averaging, needs, count),
-            count,
-        )
-    image = in_layout(image, like)
+    adds, image = needs.image or needs.weights, in_layout(image, like)
     weights = plain_weights(plan, weights, image)
-    sums = zeros_for(like, arrays.sums) if adds else None
+    sums = like.zeros() if adds else None
     of_weights = like.zeros() if needs.weights else None
     invalid_weights = np.zeros(1, np.int64)
     slopes = needs.grid and any(method.powers > 1 for method in plan.methods)

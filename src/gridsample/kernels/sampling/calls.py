@@ -40,7 +40,6 @@ from gridsample.kernels.sampling.layouts import (
     Planes,
     channels_with_weights,
     element,
-    gradient_layout,
     planes_of,
     reach_of,
     spacing_of,
@@ -104,12 +103,18 @@ def program_for(description: Description) -> Program:
     return compile(function, reduces_strength=description.pixels.in_lanes)
 
 
-@cached_call(256)
-def prepare_gather(plan: Plan, order: Order, layouts: Layouts, level: int | None = None) -> Launch:
-    """Prepare the sampling of an image; over footprints, of the points that belong to a level."""
+def gathered(plan: Plan, layouts: Layouts) -> tuple[Operation, Layouts]:
+    """Return the operation that samples an image, and the layouts with its needs."""
     operation = LABELS if plan.votes else MEANS if layouts.means else GATHER
     if layouts.means is not None and layouts.means.averaging.returns_weights:
         layouts = layouts._replace(needs=layouts.needs | {"shares"})
+    return operation, layouts
+
+
+@cached_call(256)
+def prepare_gather(plan: Plan, order: Order, layouts: Layouts, level: int | None = None) -> Launch:
+    """Prepare the sampling of an image; over footprints, of the points that belong to a level."""
+    operation, layouts = gathered(plan, layouts)
     plan, grid = with_own_grids(plan, layouts.grid)
     return Preparation(operation, plan, order, layouts._replace(grid=grid), level).launch()
 
@@ -163,7 +168,7 @@ class Preparation:
         orders = Orders.of(len(plan.spatial))
         self.reads = "image" in operation.reads(orders, layouts.needs)
         self.adds = bool(operation.adds(orders, layouts.needs))
-        self.gradient = None if operation.fills else gradient_layout(plan, layouts.image).layout
+        self.gradient = None if operation.fills else layouts.gradient(plan)
         self.image = self.planes(layouts.image if self.reads else self.gradient)
         self.values = self.planes(layouts.values)
         self.outputs = divide_points(plan, lanes_of(plan))

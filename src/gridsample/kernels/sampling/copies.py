@@ -1,4 +1,4 @@
-"""Copies of arrays: in another order of memory, with channels side by side, in another dtype.
+"""Copies of arrays: in another order of memory, in another dtype.
 
 Which copies pay is decided in `paying`.
 """
@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.caches import whole_lines
 from gridsample.kernels.memory import converted, dense_order, layout_of
 from gridsample.kernels.run import Launch, entry
-from gridsample.kernels.sampling.layouts import are_runs, element
-from gridsample.kernels.sampling.paying import COPIED_AT_ONCE, pays_contiguous
+from gridsample.kernels.sampling.layouts import element
+from gridsample.kernels.sampling.paying import COPIED_AT_ONCE, MAX_MOVED, pays_contiguous
 from gridsample.kernels.vector import Function, Record, compile, host, kind_of, transpose
 
 Array = np.ndarray[Any, Any]
@@ -40,7 +38,7 @@ def contiguous(plan: Plan, image: Array, threads: int) -> Array:
     if not pays_contiguous(plan, layout):
         return image
     order = dense_order(layout)
-    if order is None or image.itemsize > 8:
+    if order is None or image.itemsize > MAX_MOVED:
         return np.ascontiguousarray(image)
     x = image.ndim - 1
     place = order.index(x)
@@ -92,41 +90,6 @@ def transposition_program(kind: str, block: int) -> Any:
             for k, line in enumerate(transpose(lines)):
                 transposed.store(line, call.rows * k)
     return compile(function)
-
-
-# Channels side by side ----------------------------------------------------------------------------
-
-
-def memory_for_runs(arrays: Sequence[Array | None]) -> list[Array | None]:
-    """Return uninitialised runs of channels in place of planes (N, C, ...); None for other arrays.
-
-    They are parts of one block of memory.  Of several blocks, the C library would return most to
-    the system after each call, and to get them back takes longer than many a call.
-    """
-    planes = [None if a is None or are_runs(layout_of(a)) else a for a in arrays]
-    sizes = [0 if array is None else whole_lines(array.nbytes) for array in planes]
-    block, begin, runs = np.empty(sum(sizes), np.uint8), 0, list[Array | None]()
-    for array, size in zip(planes, sizes, strict=True):
-        if array is None:
-            runs.append(None)
-            continue
-        items, channels, *shape = array.shape
-        memory = block[begin : begin + array.nbytes].view(array.dtype)
-        memory = memory.reshape(items, *shape, channels)
-        runs.append(memory.transpose(0, -1, *range(1, memory.ndim - 1)))
-        begin += size
-    return runs
-
-
-def copy_channels(source: Array, target: Array, threads: int) -> None:
-    """Copy an array (N, C, ...) of planes, or of runs of channels, to the other one, or itself."""
-    items, channels, *shape = source.shape
-    from_runs, to_runs = are_runs(layout_of(source)), are_runs(layout_of(target))
-    if from_runs != to_runs:
-        matrix = (math.prod(shape), channels) if from_runs else (channels, math.prod(shape))
-        transpose_matrices(source, target, (items, *matrix), threads)
-    elif source is not target:
-        target[...] = source
 
 
 # Another dtype ------------------------------------------------------------------------------------

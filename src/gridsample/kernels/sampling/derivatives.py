@@ -14,12 +14,9 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import converted, layout_of, native
 from gridsample.kernels.sampling import antialiasing
-from gridsample.kernels.sampling.calls import prepare_derivatives
-from gridsample.kernels.sampling.channels_last import backward_channels_last
 from gridsample.kernels.sampling.copies import contiguous, store
 from gridsample.kernels.sampling.division import Averages, Layouts
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
-from gridsample.kernels.sampling.paying import pays_channels_last
 from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
@@ -27,15 +24,15 @@ from gridsample.kernels.sampling.preparing import (
     dropped_of,
     even_values,
     grid_gradient,
-    grid_sums,
+    grid_sums_type,
     in_layout,
     own_grids,
     readable_points,
     same_layout,
-    zeros_for,
 )
 from gridsample.kernels.sampling.programs.operation import Operation
 from gridsample.kernels.sampling.programs.operations import BACKWARD, DOUBLE_BACKWARD
+from gridsample.kernels.sampling.steps import derivative_steps, grid_gradients
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -80,18 +77,21 @@ class Derivatives(NamedTuple):
         image, points, values = arrays["image"], arrays["grid"], arrays["values"]
         assert image is not None and points is not None and values is not None
         plan, grid = own_grids(self.plan, points)
-        gradient, sides = grid_sums(plan, grid) if of_grid else None, list[Array]()
+        grid, sides = readable_points(plan, grid), list[Array]()
+        layouts = Layouts(
+            layout_of(image),
+            layout_of(grid),
+            layout_of(values),
+            self.fill is not None,
+            self.needs,
+            self.threads,
+            self.means,
+        )
+        gradient = None
+        if of_grid:
+            (_, *shape), dtype = grid_sums_type(plan, grid.shape)
+            gradient = np.zeros((grid_gradients(self.operation, plan, layouts), *shape), dtype)
         if self.needs and not plan.vanishes(self.order):
-            grid = readable_points(plan, grid)
-            layouts = Layouts(
-                layout_of(image),
-                layout_of(grid),
-                layout_of(values),
-                self.fill is not None,
-                self.needs,
-                self.threads,
-                self.means,
-            )
             dropped = dropped_of(plan, self.fill)
             places = {**arrays, "grid": grid, "gradient": gradient, "dropped": dropped}
             if self.means is not None:
@@ -100,8 +100,8 @@ class Derivatives(NamedTuple):
             if plan.footprint is not None:
                 sides = antialiasing.run(self.operation, plan, layouts, places)
             else:
-                for launch in prepare_derivatives(self.operation, plan, self.order, layouts):
-                    launch.run(places, self.threads)
+                steps = derivative_steps(self.operation, plan, self.order, layouts)
+                steps.run(places, self.threads)
         if gradient is None:
             return None
         antialiasing.add_sides(sides, grid, gradient, self.threads)
@@ -127,24 +127,14 @@ def backward(
     """
     order, count = order or antialiasing.zero_order(plan), threads or pool.cores()
     image = contiguous(plan, native(arrays.image), count)
-    values, layout = native(arrays.values), layout_of(image)
-    like = gradient_layout(plan, layout) if needs.image else None
+    like = gradient_layout(plan, layout_of(image)) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
         result = like.of(needs.dtype)
         return backward_stored(plan, arrays, needs, result, order, count)
-    if pays_channels_last(plan, layout, layout_of(values), needs.image):
-        return backward_channels_last(
-            plan,
-            arrays._replace(image=image, values=values),
-            needs,
-            lambda part, runs: backward(part, runs, needs, order=order, threads=count),
-            count,
-            reads_image=needs.grid,
-        )
-    grad_image = None if like is None else zeros_for(like, arrays.sums)
+    grad_image = None if like is None else like.zeros()
     needed = BACKWARD.chosen(needs.image, needs.grid and not plan.nearest)
     sweeps = Derivatives(BACKWARD, plan, order, needed, count, arrays.fill)
-    values = even_values(values)
+    values = even_values(arrays.values)
     places = {"image": image, "grid": arrays.grid, "values": values, "sums": grad_image}
     return Gradients(grad_image, sweeps.compute(places, needs.grid))
 

@@ -271,6 +271,7 @@ class Layouts(NamedTuple):
         needs: which of the operation's choices are needed.
         threads: the most threads, on which the division of derivatives depends.
         means: what means need to know besides, or None.
+        sums: the layout of the image's gradient; None for that of `gradient_layout`.
     """
 
     image: Layout
@@ -280,6 +281,11 @@ class Layouts(NamedTuple):
     needs: frozenset[str] = frozenset()
     threads: int = 1
     means: Averages | None = None
+    sums: Layout | None = None
+
+    def gradient(self, plan: Plan) -> Layout:
+        """Return the layout of the image's gradient."""
+        return self.sums or gradient_layout(plan, self.image).layout
 
 
 def passes(plan: Plan, layouts: Layouts) -> list[frozenset[str]]:
@@ -294,8 +300,7 @@ def passes(plan: Plan, layouts: Layouts) -> list[frozenset[str]]:
     if not (added and read - {"upstream"}):
         return [layouts.needs]
     source = planes_of(layouts.image, plan.items, plan.grid_items)
-    gradient = gradient_layout(plan, layouts.image).layout
-    sums = planes_of(gradient, plan.items, plan.grid_items)
+    sums = planes_of(layouts.gradient(plan), plan.items, plan.grid_items)
     lengths = plan.spatial[::-1]
     alike = all(
         a == b for a, b, n in zip(source.strides, sums.strides, lengths, strict=True) if n > 1

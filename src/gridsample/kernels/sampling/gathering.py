@@ -9,18 +9,15 @@ import numpy as np
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import layout_of, native
-from gridsample.kernels.sampling.calls import prepare_gather
-from gridsample.kernels.sampling.channels_last import gather_channels_last
 from gridsample.kernels.sampling.division import Averages, Layouts, reads_of
-from gridsample.kernels.sampling.layouts import shares_weights
 from gridsample.kernels.sampling.levels import plan_at
-from gridsample.kernels.sampling.paying import pays_channels_last
 from gridsample.kernels.sampling.preparing import (
     Samples,
     fills_of_planes,
     readable,
     readable_points,
 )
+from gridsample.kernels.sampling.steps import gather_steps
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -54,11 +51,6 @@ class Gathering(NamedTuple):
     def sample(self, plan: Plan, arrays: Samples) -> bool:
         """Store samples without footprints; return whether some weight that was read is invalid."""
         arrays = arrays._replace(image=self.readable(plan, arrays.image))
-        image, weights, out = arrays.image, arrays.weights, arrays.values
-        # Where nothing is missing, means have the bits of plain samples, which are copied likewise.
-        together = weights is None or shares_weights(layout_of(weights))
-        if together and pays_channels_last(plan, layout_of(image), layout_of(out), False):
-            return gather_channels_last(plan, arrays, self.sample, self.threads)
         return self.sweep(plan, arrays).invalid_weights
 
     def readable(self, plan: Plan, image: Array) -> Array:
@@ -70,7 +62,7 @@ class Gathering(NamedTuple):
     def sweep(
         self, plan: Plan, arrays: Samples, level: int | None = None, multiplied: bool = False
     ) -> Swept:
-        """Run a program on readable images.
+        """Run programs on a readable image.
 
         Args:
             plan: the plan.
@@ -85,15 +77,15 @@ class Gathering(NamedTuple):
             means = Averages(averaging, None if weights is None else layout_of(weights), multiplied)
         grid, filled = readable_points(plan, arrays.grid), arrays.fill is not None
         layouts = Layouts(layout_of(image), layout_of(grid), layout_of(out), filled, means=means)
-        launch = prepare_gather(plan, self.order, layouts, level)
+        steps = gather_steps(plan, self.order, layouts, level)
         wrong = np.zeros(1, np.int64)
-        report = None if level is None else np.zeros(launch.tasks, np.int64)
+        report = None if level is None else np.zeros(steps.tasks, np.int64)
         places = {
             "image": image, "grid": grid, "out": out, "weights": weights, "invalid_weights": wrong,
             "shares": arrays.shares, "report": report,
             **fills_of_planes(plan, self.order, image.dtype, arrays.fill, averaging),
         }  # fmt: skip
-        launch.run(places, self.threads)
+        steps.run(places, self.threads)
         return Swept(bool(wrong[0]), 0 if report is None else int(np.bitwise_or.reduce(report)))
 
 

@@ -13,6 +13,8 @@ from gridsample.kernels.sampling.layouts import are_runs, channels_together, ele
 
 # The largest image that is copied for its layout, and what a task copies of it, in bytes.
 LARGEST_COPY, COPIED_AT_ONCE = 1 << 25, 1 << 20
+# The most bytes of a number that `copies.prepare_transposition` moves.
+MAX_MOVED = 8
 # The fewest channels that are made neighbours.
 MIN_CHANNELS = 8
 # The fewest samples for which only one of the two, the image or the samples, is copied.
@@ -76,13 +78,16 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
         adds: whether pixels are added to, as for the image's gradient.
     """
     image_runs, values_run = are_runs(image), are_runs(values)
+    sum_size = plan.real.itemsize * (2 if plan.dtype.kind == "c" else 1)
+    if max(image[2].itemsize, values[2].itemsize, sum_size) > MAX_MOVED:
+        return False
     fits = plan.image_items == plan.items and not (plan.votes or plan.footprint)
     copyable = (image_runs or is_dense(image)) and (values_run or is_dense(values))
     if plan.channels == 1 or not (fits and copyable) or (image_runs and values_run):
         return False
     many, numbers = max(method.taps for method in plan.methods) > 2, plan.channels * plan.points
     enough = numbers >= FEW_SAMPLES or not (image_runs or values_run)
-    pays = enough and numbers * values[2].itemsize <= LARGEST_COPY and values[2].itemsize <= 8
+    pays = enough and numbers * values[2].itemsize <= LARGEST_COPY
     if image_runs:
         return pays and not plan.nearest and (many or plan.channels >= MIN_CHANNELS)
     pixels, taps = math.prod(plan.spatial), max(taps_of(plan), TAPS_ADDED)
@@ -95,7 +100,6 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
         pays
         and plan.channels >= MIN_CHANNELS
         and (many or adds)
-        and image[2].itemsize <= 8
         and min(plan.points, pixels) >= MIN_CHANNELS
         and taps * plan.points >= min_taps * pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST_COPY

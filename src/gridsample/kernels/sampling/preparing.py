@@ -47,7 +47,6 @@ class Samples(NamedTuple):
         shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
             strides of ``values``; for means that ask for it.
         fill: the fill value of each channel, or None.
-        sums: zeros to which the gradient of the image may be added; None if there are none.
     """
 
     image: Array
@@ -56,7 +55,6 @@ class Samples(NamedTuple):
     weights: Array | None = None
     shares: Array | None = None
     fill: Array | None = None
-    sums: Array | None = None
 
 
 class Needs(NamedTuple):
@@ -138,17 +136,21 @@ def own_grids(plan: Plan, grid: Array) -> tuple[Plan, Array]:
     return own, grid if own is plan else np.broadcast_to(grid, shape)
 
 
-def grid_sums(plan: Plan, points: Array) -> Array:
-    """Return zeros, to which sweeps add the gradient of a grid, or of affine maps by strips."""
-    if plan.are_maps(points.shape):
-        outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-        strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
-        return np.zeros((plan.grid_items, strips, rank, rank + 1))
-    return np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
+def grid_sums_type(plan: Plan, points: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and the dtype of what sweeps store of the gradient of points of some shape.
+
+    It is the gradient of a grid, or of affine maps by strips.
+    """
+    rank = len(plan.spatial)
+    if not plan.are_maps(points):
+        return (plan.grid_items, *plan.out, rank), plan.real
+    outputs = divide_points(plan, lanes_of(plan))
+    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
+    return (plan.grid_items, strips, rank, rank + 1), np.dtype(np.float64)
 
 
 def grid_gradient(sums: Array, plan: Plan) -> Array:
-    """Return the gradient of a plan's grid or affine maps, given the `grid_sums` of `own_grids`."""
+    """Return the gradient of a plan's grid or affine maps, given what sweeps stored."""
     if plan.are_maps(sums.shape):
         scale, _ = map_factors(plan.spatial, plan.whole, plan.coords, plan.align_corners)
         gradient: Array = sums.sum(1) * scale
@@ -178,13 +180,6 @@ def same_layout(a: Layout, b: Layout) -> bool:
     (shape, strides, dtype), (_, others, other) = a, b
     steps = zip(shape, strides, others, strict=True)
     return all(n < 2 or x * other.itemsize == y * dtype.itemsize for n, x, y in steps)
-
-
-def zeros_for(like: GradientLayout, sums: Array | None) -> Array:
-    """Return zeros to which an image's gradient is added: ``sums`` in this layout, or new ones."""
-    if sums is not None and same_layout(layout_of(sums), like.layout):
-        return sums
-    return like.zeros()
 
 
 def in_layout(array: Array, like: GradientLayout) -> Array:
