@@ -46,13 +46,9 @@ def steps_of(
     links = chains.chain_of(maps, planes, dtype, type_name(real), pool.cores(), rounding)
     if not links:
         return None
-    results, place, steps = StepArrays(result_of(maps, source, dtype)), Place(ARGUMENT, 0), []
-    for k, link in enumerate(links, start=1):
-        is_last = k == len(links)
-        target = Place(RESULT, 0) if is_last else results.add_intermediate(link.result.nbytes)
-        steps.append(LaunchStep(link.launch, {"source": place, "target": target}, {}))
-        place = target
-    return results.prepare(steps)
+    results = StepArrays(result_of(maps, source, dtype))
+    places = {"source": Place(ARGUMENT, 0), "target": Place(RESULT, 0)}
+    return results.prepare(results.located(chains.steps_of(links), places))
 
 
 # Labels -------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from gridsample.kernels.memory import (
     native,
 )
 from gridsample.kernels.resize import planning
-from gridsample.kernels.resize.chains import Planes, chain_of, is_chain
+from gridsample.kernels.resize.chains import Planes, chain_of, is_chain, steps_of
 from gridsample.kernels.resize.packing import is_packed, packed
 from gridsample.kernels.resize.planning import Numbers
 from gridsample.kernels.run import Ready
@@ -126,7 +126,7 @@ def direct_run(
     threads: int,
     rounding: str,
 ) -> Ready | None:
-    """Prepare a call that is one program on packed arrays; return None for any other.
+    """Prepare a call that is a chain of programs on packed arrays; return None for any other.
 
     Python's part of such a call is then to find it here, which takes less than a small image does.
     """
@@ -142,7 +142,7 @@ def direct_run(
     if not is_chain(maps, shape, dtype, rounding):
         return None
     links = chain_of(maps, Planes(shape, dtype), dtype, real, threads, rounding)
-    return links[0].launch.ready(threads) if len(links) == 1 else None
+    return steps_of(links).ready(threads, ["source", "target"]) if links else None
 
 
 def spaced_evenly(array: Array) -> Array:
@@ -237,11 +237,9 @@ def run_chain(
     links = chain_of(tuple(maps), planes, target.dtype, type_name(real), threads, rounding)
     if not links:
         target[...] = source
-    for k, link in enumerate(links, start=1):
-        read = source if link.strided else packed(source)
-        result = target if k == len(links) else np.empty(link.result.shape, link.result.dtype)
-        link.launch.run({"source": read, "target": result}, threads)
-        source = result
+        return
+    read = source if links[0].strided else packed(source)
+    steps_of(links).run({"source": read, "target": target}, threads)
 
 
 def order_of_axes(maps: Sequence[AxisMap], dtype: Any, real: np.dtype[Any]) -> list[int]:

@@ -20,7 +20,7 @@ from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap, map_of_band, unchanged
 from gridsample.kernels.resize import copies, lines, planning
 from gridsample.kernels.resize.planning import Numbers, are_fixed
-from gridsample.kernels.run import Launch
+from gridsample.kernels.run import Launch, Place, Step, Steps
 
 DType = np.dtype[Any]
 Maps = tuple[AxisMap, ...]
@@ -126,8 +126,8 @@ class Link(NamedTuple):
     Attributes:
         launch: the launch.
         result: what it writes, which is packed.
-        strided: whether it reads an image with the strides that it was prepared for; others read
-            packed planes.
+        strided: whether it reads an image with the strides that it was prepared for, as only the
+            first may; others read packed planes.
     """
 
     launch: Launch
@@ -138,6 +138,18 @@ class Link(NamedTuple):
 def kept_bytes(links: Sequence[Link]) -> int:
     """The memory of the tables of a chain."""
     return sum([planning.kept_bytes(link.launch) for link in links])
+
+
+def steps_of(links: Sequence[Link]) -> Steps:
+    """Return the steps from planes "source" to planes "target", with packed planes between them."""
+    results = [f"result {k}" for k in range(1, len(links))]
+    sources, targets = ["source", *results], [*results, "target"]
+    steps = [
+        Step(link.launch, {"source": Place(source), "target": Place(target)})
+        for link, source, target in zip(links, sources, targets, strict=True)
+    ]
+    sizes = [link.result.nbytes for link in links[:-1]]
+    return Steps(tuple(steps), dict(zip(results, sizes, strict=True)))
 
 
 @cached_by_size(CACHE_BYTES, kept_bytes)
