@@ -104,7 +104,7 @@ def test_many_points_are_undistorted_in_parts(monkeypatch: pytest.MonkeyPatch) -
     ("model", "k"), [("opencv", TERMS), ("opencv", TERMS[:5]), ("fisheye", FISHEYE)]
 )
 def test_derivatives(model: str, k: Any) -> None:
-    pixels = cameras.distort_points(plane(4), k, CAMERA / 400, model=model)
+    pixels = cameras.distort_points(plane(3), k, CAMERA / 400, model=model)
     points = torch.from_numpy(pixels).requires_grad_()
     lens, camera = (
         torch.tensor(k, requires_grad=True),

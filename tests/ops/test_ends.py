@@ -85,7 +85,7 @@ def test_each_pair_of_ends_is_the_reference(ends: tuple[Any, ...], mode: str) ->
     check_forward(ends, (mode,) * 2, boundaries_of(ends, "zeros", "zeros"))
 
 
-@pytest.mark.covering(ordinary=4)
+@pytest.mark.covering
 @pytest.mark.parametrize("ends", PAIRS)
 @pytest.mark.parametrize("names", [("wrap", "mirror"), ("constant", "border"), ("dst1", "zeros")])
 def test_gradients_of_each_pair_of_ends(ends: tuple[Any, ...], names: tuple[str, ...]) -> None:
