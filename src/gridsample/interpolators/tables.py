@@ -323,11 +323,13 @@ def interpn(
     method: str = "linear",
     bounds_error: bool = True,
     fill_value: Any = np.nan,
+    *,
+    ends: str | Sequence[str | Sequence[str]] = NOT_A_KNOT,
 ) -> Any:
     """Interpolate a table at points, like `scipy.interpolate.interpn`.
 
     Args:
-        points, values, bounds_error, fill_value: as in `RegularGridInterpolator`.
+        points, values, bounds_error, fill_value, ends: as in `RegularGridInterpolator`.
         xi: the points, as in a call of an interpolator.
         method: as in `RegularGridInterpolator`, or "splinef2d", the cubic
             `RectBivariateSpline` of two increasing axes, which does not extrapolate.
@@ -345,6 +347,7 @@ def interpn(
         array([ 5., 15.])
     """
     if method not in METHODS:
+        check_ends(ends_along(ends, len(points)), method)
         if method == "splinef2d" and not is_duck(values):
             return spline_of_rectangle(points, values, xi, bounds_error, fill_value)
         of_scipy = scipys("interpn", f"method {method!r}")
@@ -354,7 +357,9 @@ def interpn(
                 f"arrays: {', '.join(map(repr, METHODS))}, 'splinef2d'"
             )
         return of_scipy(points, values, xi, method, bounds_error, fill_value)
-    interpolator = RegularGridInterpolator(points, values, method, bounds_error, fill_value)
+    interpolator = RegularGridInterpolator(
+        points, values, method, bounds_error, fill_value, ends=ends
+    )
     if not isinstance(xi, tuple):
         check_dimension(xi, len(points), ",")
     return interpolator(xi)
