@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.base import Needed
-from gridsample.backends.torch import footprints
+from gridsample.backends.torch import cuda_splines, footprints
 from gridsample.backends.torch.cuda_axes import InPixels
 from gridsample.backends.torch.internals import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
@@ -497,6 +497,8 @@ def gather_on_gpu(
     image: Tensor, grid: Tensor, options: Options, prepared_call: OperatorCall | None = None
 ) -> Tensor:
     """Compute gather for CUDA tensors; their call, if it is known."""
+    if cuda_splines.samples_splines(options):
+        return cuda_splines.gather(image, grid, options)
     if isinstance(options.coords, Axes):
         pixels = InPixels.of(grid, image.shape[2:], options)
         result = pixels.scaled(gather_on_gpu(image, pixels.grid, pixels.options))
@@ -509,6 +511,8 @@ def gather_on_gpu(
 
 def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], options: Options) -> Tensor:
     """Compute scatter for CUDA tensors."""
+    if cuda_splines.samples_splines(options):
+        return cuda_splines.scatter(values, grid, size, options)
     if isinstance(options.coords, Axes):
         pixels = InPixels.of(grid, size[2:], options)
         return scatter_on_gpu(pixels.scaled(values), pixels.grid, size, pixels.options)
@@ -523,6 +527,8 @@ def backward_on_gpu(
     prepared_call: OperatorCall | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute backward for CUDA tensors; their call, if it is known."""
+    if cuda_splines.samples_splines(options):
+        return cuda_splines.backward(values, image, grid, needed, options)
     if isinstance(options.coords, Axes):
         pixels = InPixels.of(grid, image.shape[2:], options)
         arrays = pixels.scaled(values), image, pixels.grid
@@ -541,6 +547,8 @@ def double_backward_on_gpu(
     options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward for CUDA tensors; unneeded ones are empty tensors."""
+    if cuda_splines.samples_splines(options):
+        return cuda_splines.double_backward(values, image, grid, by_image, by_grid, needed, options)
     if isinstance(options.coords, Axes):
         pixels = InPixels.of(grid, image.shape[2:], options)
         arrays = pixels.scaled(values), image, pixels.grid, by_image

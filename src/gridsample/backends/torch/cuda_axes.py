@@ -15,9 +15,8 @@ from torch import Tensor
 
 from gridsample.definitions.axis import bound
 from gridsample.definitions.caches import MAX_AXES_BYTES, cached_by_size
-from gridsample.definitions.knots import Axes, Knots, SplineKnots
+from gridsample.definitions.knots import Axes, Knots
 from gridsample.definitions.options import Options
-from gridsample.definitions.shapes import axis_name
 
 formulas = bound(torch)
 
@@ -37,23 +36,18 @@ class InPixels(NamedTuple):
 
     @classmethod
     def of(cls, grid: Tensor, spatial: Sequence[int], options: Options) -> InPixels:
-        """Convert a grid, for an image (*spatial).
-
-        Raises:
-            ValueError: splines are sampled.
-        """
+        """Convert a grid, for an image (*spatial)."""
         assert isinstance(options.coords, Axes)
         columns = []
         for a, entry in enumerate(options.coords.entries):
             coordinate = grid.detach()[..., a].double()
-            if isinstance(entry, SplineKnots):
-                raise ValueError(
-                    f"splines of degree {entry.degree} on knots, along {axis_name(a)}, have no GPU "
-                    "kernel; move the table and the points to the CPU"
-                )
             if isinstance(entry, Knots):
-                ends = options.ends and options.ends[a] == "centers"
-                columns.append(positions_along(options.coords, a, coordinate, bool(ends)))
+                found = locate(options.coords, a, coordinate)
+                position = found.interval + found.fraction
+                if options.ends and options.ends[a] == "centers":
+                    # The position of a coordinate next to an end may be rounded to that of the end.
+                    position = torch.where(found.outside, -1.0, position)
+                columns.append((position, found.slope))
             elif entry == "normalized":
                 last = torch.full_like(coordinate, spatial[-1 - a] - 1)
                 known = last, options.align_corners
@@ -85,27 +79,34 @@ def knots_on(axes: Axes, a: int, device: torch.device) -> Tensor:
     return torch.from_numpy(sign * entry.coordinates).to(device)
 
 
-def positions_along(axes: Axes, a: int, coordinate: Tensor, ends: bool) -> tuple[Tensor, Tensor]:
-    """Return the positions of coordinates along an axis, and their derivatives.
+class Located(NamedTuple):
+    """Where coordinates are along an axis.
 
-    ends: whether the axis ends at its first and its last coordinate, so that the position of every
-        other coordinate outside must be outside, although it may be rounded.
+    Attributes:
+        interval: the number of the interval.
+        fraction: that of the interval; below 0 or above 1 outside.
+        slope: intervals per unit of the coordinates.
+        outside: whether they are beyond the first or the last coordinate of the axis.
     """
+
+    interval: Tensor
+    fraction: Tensor
+    slope: Tensor
+    outside: Tensor
+
+
+def locate(axes: Axes, a: int, coordinate: Tensor) -> Located:
+    """Find coordinates, float64, among those of an axis."""
     entry, knots = axes.entries[a], knots_on(axes, a, coordinate.device)
     assert isinstance(entry, Knots)
+    sign = 1 if entry.scale > 0 else -1
+    sought = (coordinate * sign).contiguous()
+    outside = (sought < knots[0]) | (sought > knots[-1])
     if entry.is_even:
         position = (coordinate - float(entry.coordinates[0])) * entry.scale
-        slope = torch.full_like(coordinate, entry.scale)
-    else:
-        sign = 1 if entry.scale > 0 else -1
-        sought = coordinate * sign
-        interval = torch.searchsorted(knots, sought.contiguous(), right=True) - 1
-        interval = interval.clamp(0, entry.size - 2)
-        left, right = knots[interval], knots[interval + 1]
-        position = interval + (sought - left) / (right - left)
-        slope = sign / (right - left)
-    if ends:
-        least, greatest = sorted((float(entry.coordinates[0]), float(entry.coordinates[-1])))
-        outside = (coordinate < least) | (coordinate > greatest)
-        position = torch.where(outside, -1.0, position)
-    return position, slope
+        zero = torch.zeros_like(coordinate)
+        return Located(zero, position, torch.full_like(coordinate, entry.scale), outside)
+    interval = torch.searchsorted(knots, sought, right=True) - 1
+    interval = interval.clamp(0, entry.size - 2)
+    left, right = knots[interval], knots[interval + 1]
+    return Located(interval, (sought - left) / (right - left), sign / (right - left), outside)
