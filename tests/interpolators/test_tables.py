@@ -64,6 +64,17 @@ def test_points_outside(method: str, fill_value: Any) -> None:
     compare(method, outside()[:, :1], ([2.0],), VALUES[0, :1], **options)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+def test_fill_values_may_be_too_large_for_a_dtype(dtype: str) -> None:
+    values, options = VALUES.astype(dtype), {"bounds_error": False, "fill_value": 1e300}
+    for method, expected in (("nearest", np.inf), ("linear", 1e300)):
+        result = RegularGridInterpolator(GRID, values, method, **options)([[99.0, 1.0]])
+        assert (result == expected).all()
+    table = torch.from_numpy(values)
+    result = RegularGridInterpolator(GRID, table, **options)([[99.0, 1.0]])
+    assert (result == np.inf).all()
+
+
 def test_points_have_any_form() -> None:
     points = inside()
     compare("linear", points.reshape(5, 8, 2))

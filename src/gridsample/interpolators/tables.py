@@ -16,7 +16,7 @@ from gridsample.definitions.coords import CONTINUE
 from gridsample.definitions.knots import Axes
 from gridsample.definitions.methods import LINEAR, NEAREST_UP, Method, spline_on_knots
 from gridsample.definitions.request import Request, sampling_request
-from gridsample.definitions.shapes import MAX_RANK
+from gridsample.definitions.shapes import MAX_RANK, Shape
 from gridsample.interpolators import hermite
 from gridsample.interpolators.arrays import Array, HostArray, as_common, scipys
 from gridsample.interpolators.rectangles import RectBivariateSpline
@@ -45,6 +45,8 @@ METHODS: dict[str, Method | None] = {
 }
 # What points outside have, if they are an error.
 OUTSIDE = float("nan")
+# A number that no dtype is too small for.
+SMALL = 60_000.0
 # The splines among them, which have derivatives of any order, and all that need more coordinates
 # than their degree.
 SPLINES = ("slinear", "quadratic", "cubic", "quintic")
@@ -255,9 +257,7 @@ class RegularGridInterpolator:
         if self.bounds_error:
             result = self._inside(sampler, backend, image, rows, order)
         else:
-            fill = self.fill_value
-            if fill is not None and type(fill) is not float:
-                fill = np.full(rest, fill).reshape(-1)
+            fill = as_fill(self.fill_value, rest, backend.type_name(image.dtype))
             result = sampler(backend, image, rows, fill, order=order)
         if not self._backend.is_host:
             result = backend.astype(result, self._table.dtype)
@@ -728,6 +728,18 @@ def check_fill(backend: Backend, table: Array, fill_value: Any) -> None:
     kind = np.dtype("float32" if name == "bfloat16" else name)
     if not np.can_cast(np.asarray(fill_value).dtype, kind, casting="same_kind"):
         raise ValueError("fill_value must be either 'None' or of a type compatible with values")
+
+
+def as_fill(fill_value: Any, shape: Shape, type_name: str) -> HostArray | float | None:
+    """Return a checked fill value for values (P, *shape): a float, or (C,) in their dtype.
+
+    A number that is too large for the dtype is infinite.
+    """
+    if fill_value is None or (type(fill_value) is float and not abs(fill_value) > SMALL):
+        return fill_value
+    with np.errstate(over="ignore"):
+        numbers = np.full(shape, fill_value).reshape(-1)
+        return numbers.astype("float32" if type_name == "bfloat16" else type_name)
 
 
 def check_dimension(points: Any, rank: int, comma: str = "") -> None:
