@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -154,6 +156,26 @@ def test_tables_are_those_of_the_interpolator(options: Any, fill_value: Any) -> 
     other.load_state_dict(table.state_dict())
     torch.testing.assert_close(other(points), expected)
     assert table.float()(points.float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic"])
+def test_fixed_axes_are_part_of_the_state(method: str) -> None:
+    values, points = table_and_points()
+    table = Table(AXES, values, method)
+    assert [*table.state_dict()] == ["values", "axis0", "axis1"]
+    other = Table((torch.arange(4), torch.arange(5)), values, method)
+    wrong = copy.deepcopy(other)
+    wrong.load_state_dict({**table.state_dict(), "axis1": torch.zeros(5)})
+    with pytest.raises(ValueError, match="dimension 1 must be strictly ascending or descending"):
+        wrong(points)
+    for each in (other, wrong, pickle.loads(pickle.dumps(other))):
+        each.load_state_dict(table.state_dict())
+        torch.testing.assert_close(each(points), table(points))
+    third = [[axis / 3 for axis in line] for line in (AXES[0][::-1], AXES[1])]
+    rounded = Table(third, values, method).float()
+    assert {tensor.dtype for tensor in rounded.state_dict().values()} == {torch.float32}
+    same = Table(rounded.points, values.float(), method)
+    torch.testing.assert_close(rounded(points.float()), same(points.float()), rtol=0, atol=0)
 
 
 def test_tables_have_gradients_in_values_and_axes() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import dask.array
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.interpolate
 import xarray
 from dask.callbacks import Callback
 
@@ -198,6 +200,40 @@ def test_longitudes(start: int, method: Any) -> None:
             result = gridsample.xarray.interp(each, along, kwargs=kwargs, **options)
             reference = expected.interp(along, method=method, kwargs=kwargs)
             xarray.testing.assert_allclose(result, reference, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1), [2, 0, 5, 4, 1, 3]])
+def test_ends_of_splines_are_those_of_scipy(order: Any) -> None:
+    x, y = np.array([0.0, 1, 3, 4, 6, 9]), RNG.random((6, 5))
+    values = xarray.DataArray(y, {"x": x, "y": np.arange(5.0)}, ["x", "y"]).isel(x=order)
+    new = np.linspace(0, 9, 17)
+    pair = ("natural", "clamped")
+    for ends, expected in (
+        ({"x": "natural"}, scipy.interpolate.CubicSpline(x, y, bc_type="natural")),
+        ({"x": pair}, scipy.interpolate.CubicSpline(x, y, bc_type=pair)),
+        ("clamped", scipy.interpolate.CubicSpline(x, y, bc_type="clamped")),
+    ):
+        for each in (values, values.chunk(x=2)):
+            result = gridsample.xarray.interp(each, x=new, method="cubic", ends=ends)
+            np.testing.assert_allclose(result, expected(new), rtol=0, atol=1e-13)
+    like = gridsample.xarray.interp_like(values, result, "cubic", ends={"x": "clamped"})
+    xarray.testing.assert_allclose(like, result)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"ends": "natural"}, "ends must be 'not-a-knot' for methods other than 'cubic'"),
+        ({"ends": {"f": "natural"}, "method": "cubic"}, "ends names ['f'], but interpolated"),
+        ({"ends": "periodic", "method": "cubic"}, "splines along 'e' are periodic with period"),
+        ({"ends": "free", "method": "cubic"}, "ends 'free'"),
+        ({"ends": "clamped", "method": "cubic", "period": {"e": 9}}, "have no other ends then"),
+    ],
+)
+def test_ends_are_checked(options: Any, text: str) -> None:
+    image = xarray.DataArray(np.arange(6.0), {"e": np.arange(6.0)}, ["e"])
+    with pytest.raises(ValueError, match=re.escape(text)):
+        gridsample.xarray.interp(image, e=2.5, **options)
 
 
 def test_periods_are_recognized() -> None:

@@ -6,6 +6,7 @@ Only `SpatialTransformer`, through its localization network, `DeformConv2d`, `Pa
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +32,11 @@ from gridsample.definitions.names import MissingName, SplatName
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import check_whole
 from gridsample.fields import affine_grid, to_pixel
-from gridsample.interpolators.tables import RegularGridInterpolator, check_dimension
+from gridsample.interpolators.tables import (
+    RegularGridInterpolator,
+    TableSampler,
+    check_dimension,
+)
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
 from gridsample.operators import (
     correlation_lookup,
@@ -282,7 +287,8 @@ class Table(nn.Module):
         ends: as in `gridsample.interpolators.RegularGridInterpolator`.
         learn_axes: whether coordinates are learned, too, with the method "linear".  A parameter of
             an axis has its first coordinate, and the logarithms of the distances, so that their
-            order stays as it is.  Fixed coordinates are options, not part of the state.
+            order stays as it is.  Fixed coordinates are buffers, in float64 until the module is
+            converted: part of the state, and of what ``to`` moves and converts.
 
     Shapes:
         points (..., n) give (..., *rest), rest being the shape of the values after their first n
@@ -333,6 +339,7 @@ class Table(nn.Module):
         # It checks all arguments.
         made = RegularGridInterpolator(axes, table, method, False, fill_value, ends=ends)
         self.values = nn.Parameter(table)
+        self._lengths = [len(axis) for axis in axes]
         if learn_axes:
             if min(map(len, axes)) < 2:
                 raise ValueError("learn_axes needs two coordinates or more along each axis")
@@ -341,7 +348,10 @@ class Table(nn.Module):
             self.axes = nn.ParameterList([start.to(table) for start in starts])
             pixels = [torch.arange(len(axis)) for axis in axes]
             made = RegularGridInterpolator(pixels, table, method, False, fill_value)
-        self._sampler, self._fixed = made.samplers[method], axes
+        else:
+            for k, axis in enumerate(axes):
+                self.register_buffer(f"axis{k}", axis.to(table.device))
+        self._sampler: TableSampler | None = made.samplers[method]
         rest = table.shape[len(axes) :]
         self._fill = None if fill_value is None else np.full(rest, fill_value).reshape(-1)
 
@@ -349,7 +359,7 @@ class Table(nn.Module):
     def points(self) -> tuple[Tensor, ...]:
         """The coordinates of each axis."""
         if not self.learn_axes:
-            return tuple(self._fixed)
+            return tuple([getattr(self, f"axis{k}") for k in range(len(self._lengths))])
         return tuple(
             [
                 torch.cat([axis[:1], axis[:1] + sign * torch.exp(axis[1:]).cumsum(0)])
@@ -357,9 +367,37 @@ class Table(nn.Module):
             ]
         )
 
+    def _made(self) -> TableSampler:
+        """Return how the table is sampled along axes with the fixed coordinates."""
+        axes = [axis.detach().double().cpu() for axis in self.points]
+        options = self.method, False, self.fill_value
+        made = RegularGridInterpolator(axes, self.values.detach(), *options, ends=self.ends)
+        return made.samplers[self.method]
+
+    def _renew(self) -> None:
+        """Follow new coordinates; those of memory that is yet to be written come later."""
+        if self.learn_axes or self.values.is_meta:
+            return
+        self._sampler = None
+        with contextlib.suppress(ValueError):  # then it is that of the next call
+            self._sampler = self._made()
+
+    def _apply(self, fn: Any, *arguments: Any, **options: Any) -> Any:
+        """Convert or move parameters and buffers, as `torch.nn.Module` does."""
+        parent: Any = super()  # whose method has no types
+        parent._apply(fn, *arguments, **options)
+        self._renew()
+        return self
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        """Load parameters and buffers, as `torch.nn.Module` does."""
+        super()._load_from_state_dict(*arguments)
+        self._renew()
+
     def forward(self, points: Tensor) -> Tensor:
         """Interpolate at points."""
-        backend, sampler, rank = backend_of(points=points), self._sampler, len(self._fixed)
+        backend, rank = backend_of(points=points), len(self._lengths)
+        sampler = self._sampler or self._made()
         check_dense(points=points)
         check_dimension(points, rank)
         shape, rest = points.shape[:-1], self.values.shape[rank:]
@@ -372,7 +410,7 @@ class Table(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the lengths of the axes, and the options that differ from the default."""
-        shown = [" x ".join([str(len(axis)) for axis in self._fixed]), f"method={self.method!r}"]
+        shown = [" x ".join(map(str, self._lengths)), f"method={self.method!r}"]
         defaults = {"fill_value": None, "ends": "not-a-knot", "learn_axes": False}
         for name, default in defaults.items():
             if getattr(self, name) != default:

@@ -30,6 +30,18 @@ def test_results_are_those_of_numpy(options: Any) -> None:
             np.testing.assert_allclose(actual[k], expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("options", CHOICES)
+@pytest.mark.parametrize("times", [1, 9])  # by NumPy, and by a program
+def test_single_rows_are_those_of_numpy(options: Any, times: int) -> None:
+    x = np.tile(X, times)
+    for row in (FP[0, 0], FP[0, 0] + 1j):
+        actual, expected = interp(x, XP, row, **options), np.interp(x, XP, row, **options)
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="xp must be finite"):
+        interp(x, np.append(XP[:-1], np.nan), FP[0, 0], **options)
+
+
 def test_numbers_and_single_coordinates() -> None:
     for arguments in ((1.5, [1.0, 2.0], [3, 4.0]), (1.5, [1.0], [3]), ([], [1.0, 2.0], [3.0, 4.0])):
         actual, expected = interp(*arguments), np.interp(*arguments)

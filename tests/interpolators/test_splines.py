@@ -199,6 +199,15 @@ def test_each_axis_has_ends(nu: Any) -> None:
     np.testing.assert_allclose(interpolator(points, nu=nu), expected, rtol=1e-12, atol=1e-12)
 
 
+def test_interpn_has_ends() -> None:
+    points, options = [[2.0, 3.0]], {"ends": ["natural", "clamped"]}
+    expected = RegularGridInterpolator(GRID, VALUES, "cubic", **options)(points)
+    np.testing.assert_array_equal(interpn(GRID, VALUES, points, "cubic", **options), expected)
+    for method in ("linear", "splinef2d"):
+        with pytest.raises(ValueError, match="ends must be 'not-a-knot' for methods other than"):
+            interpn(GRID, VALUES, points, method, **options)
+
+
 def test_nothing_is_outside_of_periodic_ends() -> None:
     interpolator = RegularGridInterpolator(PERIODIC_GRID, PERIODIC, "cubic", ends=MIXED)
     np.testing.assert_allclose(interpolator([[7e5 + 2.5, 4.0]])[0], VALUES[2, 3], rtol=1e-9)

@@ -64,6 +64,17 @@ def test_points_outside(method: str, fill_value: Any) -> None:
     compare(method, outside()[:, :1], ([2.0],), VALUES[0, :1], **options)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+def test_fill_values_may_be_too_large_for_a_dtype(dtype: str) -> None:
+    values, options = VALUES.astype(dtype), {"bounds_error": False, "fill_value": 1e300}
+    for method, expected in (("nearest", np.inf), ("linear", 1e300)):
+        result = RegularGridInterpolator(GRID, values, method, **options)([[99.0, 1.0]])
+        assert (result == expected).all()
+    table = torch.from_numpy(values)
+    result = RegularGridInterpolator(GRID, table, **options)([[99.0, 1.0]])
+    assert (result == np.inf).all()
+
+
 def test_points_have_any_form() -> None:
     points = inside()
     compare("linear", points.reshape(5, 8, 2))
@@ -75,14 +86,41 @@ def test_points_have_any_form() -> None:
     compare("linear", np.stack([points] * 2, -1)[..., 0], values=VALUES[:, :, 0])
 
 
-@pytest.mark.parametrize("method", ["linear", "nearest"])
+@pytest.mark.parametrize("method", ["linear", "nearest", "cubic"])
 def test_the_neighbours_of_the_ends_are_outside(method: str) -> None:
     axis = np.array([0.0, 1.0, 3.0, 10.0])
     ends = np.array([[np.nextafter(0.0, -1)], [0.0], [10.0], [np.nextafter(10.0, 99)]])
     compare(method, ends, (axis,), np.arange(4.0), bounds_error=False)
+    even = np.linspace(0.0, 10.0, 8)  # whose positions are rounded
+    compare(method, ends, (even,), np.arange(8.0), bounds_error=False)
+    compare(method, ends, (even[::-1],), np.arange(8.0), bounds_error=False)
     values = np.arange(8.0, dtype="float32").reshape(4, 2)
     fill = np.float64(7)
     compare(method, ends, (axis,), values, bounds_error=False, fill_value=fill)
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest", "cubic", "pchip"])
+def test_an_error_names_the_axis_along_which_a_point_is_outside(method: str) -> None:
+    points = np.tile([2.0, 3.0], (63, 1))
+    values = MANY.copy()
+    interpolator = RegularGridInterpolator(LONG, values, method)
+    for number, beyond in ((0, 5.1), (1, -0.1), (1, np.nan)):
+        wrong = points.copy()
+        wrong[-1, number] = beyond
+        for _ in range(2):  # prepared by the first call
+            with pytest.raises(ValueError, match=f"out of bounds in dimension {number}"):
+                interpolator(wrong)
+    values[2, 3] = np.nan  # is no point outside
+    assert np.isnan(RegularGridInterpolator(LONG, values, method)(points)).all()
+
+
+def test_arrays_are_those_at_the_time_of_the_call() -> None:
+    for values in (MANY.copy(), MANY.copy().T.reshape(6, 7, order="F")):
+        for method in ("linear", "nearest"):
+            interpolator = RegularGridInterpolator(LONG, values, method)
+            before = interpolator([[1.0, 2.0]])
+            np.add(values, 1, out=values)
+            assert (interpolator([[1.0, 2.0]]) == before + 1).all()
 
 
 def test_ties_go_to_the_lower_coordinate() -> None:

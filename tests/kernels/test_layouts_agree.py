@@ -129,3 +129,16 @@ def test_footprints(channels: int, mode: str, boundary: str) -> None:
     assert_close(
         vjp(last(values), last(image), grid, **options), vjp(values, image, grid, **options)
     )
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(1, 63), (5, 3), (2, 5, 7)])
+def test_grids_whose_axes_are_reversed_in_memory(rank: int, shape: tuple[int, ...]) -> None:
+    rng = cases.generator("reversed grids", rank, *shape)
+    image = cases.pixels(rng, (1, 1, *(9, 8, 7)[:rank]))
+    grid = rng.uniform(-1.4, 1.4, (*shape, rank)).astype("float32")[..., ::-1]
+    calls = [lambda points: gridsample.grid_sample(image, points)]
+    upstream = cases.pixels(rng, (shape[0], 1, *shape[1:]))
+    calls.append(lambda points: gridsample.grid_sample_vjp(upstream, image, points)[1])
+    for call in calls:
+        np.testing.assert_array_equal(call(grid), call(np.ascontiguousarray(grid)))

@@ -177,6 +177,12 @@ def test_the_coordinates_at_the_ends_are_not_outside() -> None:
                 np.ones((1, 1, 37)), axis[None, :, None], coords=(axis,), extrapolate=False
             )
             np.testing.assert_allclose(sampled, 1, rtol=1e-14)
+            beyond = np.nextafter([axis.min(), axis.max()], [-99, 99])[None, :, None]
+            for given in (axis, axis[::-1]):
+                sampled = gridsample.grid_sample(
+                    np.ones((1, 1, 37)), beyond, coords=(given,), extrapolate=False
+                )
+                assert not sampled.any()
 
 
 def test_a_pixel_beside_a_coordinate_of_the_axis_counts_only_on_its_right() -> None:

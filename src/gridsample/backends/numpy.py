@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,13 @@ def resolve(
     return checked_options._replace(plan=plan)
 
 
+class Fills(NamedTuple):
+    """The arrays of a fill value that a kernel takes, by name, and their addresses."""
+
+    arrays: dict[str, Array]
+    addresses: list[int]
+
+
 class ArraySampling(PreparedCall):
     """Sampling of arrays of certain layouts, by one run of a kernel.
 
@@ -62,9 +69,10 @@ class ArraySampling(PreparedCall):
         shape: the shape of the result, which is in C order.
         dtype: its dtype.
         filled: whether the kernel takes fill values.
+        latest: the latest fill value that was one number, with the result of `fills`.
     """
 
-    __slots__ = ("dtype", "filled", "kernel", "order", "plan", "request", "shape")
+    __slots__ = ("dtype", "filled", "kernel", "latest", "order", "plan", "request", "shape")
 
     def __init__(self, request: Request, resolved: Options, kernel: Any, filled: bool) -> None:
         super().__init__()
@@ -74,6 +82,7 @@ class ArraySampling(PreparedCall):
         items, channels, *out = plan.shape
         last = resolved.channels_last()
         self.shape = (items, *out, channels) if last else plan.shape
+        self.latest: tuple[Any, Fills] = None, Fills({}, [])
 
     def stores_into(self, out: Any, *inputs: Array) -> bool:
         """Whether results can be stored in an array, which shares no memory with the inputs."""
@@ -89,13 +98,24 @@ class ArraySampling(PreparedCall):
         if not self.filled:
             self.kernel.run(address_of(image), address_of(places), address_of(result))
             return result
-        plan, used = self.plan, self.plan.filled or not self.plan.extrapolate
-        fill = fill_numbers(fill_value, self.request, used, image.dtype, plan.channels)
-        channels = fill_of_channels(fill, plan)
-        # The kernel needs them until it is done.
-        kept = on_cpu().fills_of_planes(plan, self.order, image.dtype, channels, None)
-        self.kernel.run(*addresses_of((image, places, result, *kept.values())))
+        fills = self.fills(fill_value, image.dtype)  # the kernel needs them until it is done
+        arrays = address_of(image), address_of(places), address_of(result)
+        self.kernel.run(*arrays, *fills.addresses)
         return result
+
+    def fills(self, fill_value: Any, dtype: DType) -> Fills:
+        """Return the arrays of a fill value that the kernel takes."""
+        known, kept = self.latest
+        if known is fill_value is not None:  # not ==, as NaN differs from itself
+            return kept
+        plan, used = self.plan, self.plan.filled or not self.plan.extrapolate
+        fill = fill_numbers(fill_value, self.request, used, dtype, plan.channels)
+        channels = fill_of_channels(fill, plan)
+        arrays = on_cpu().fills_of_planes(plan, self.order, dtype, channels, None)
+        kept = Fills(arrays, addresses_of(arrays.values()))
+        if type(fill_value) is float:  # which cannot change
+            self.latest = fill_value, kept
+        return kept
 
 
 class ArrayResizing(PreparedCall):

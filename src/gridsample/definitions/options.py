@@ -243,11 +243,13 @@ def check_knots(
         method, knots = find_method(name), isinstance(entry, SplineKnots)
         degree = entry.degree if isinstance(entry, SplineKnots) else None
         if (knots or method.by_interval) and (
-            not method.by_interval or degree != method.powers - 1 or end != CONTINUE
+            not method.by_interval
+            or degree != method.powers - 1
+            or end not in (CONTINUE, "centers")
         ):
             raise ValueError(
                 f"mode {method.name!r} with coords {entry!r} and extrapolate {end!r}: splines on "
-                "knots need the knots of their degree, and extrapolate='continue'"
+                "knots need the knots of their degree, and extrapolate='continue' or False"
             )
 
 

@@ -48,6 +48,8 @@ def as_points(backend: Backend, points: Any, rank: int) -> Array:
 
 def as_common(backend: Backend, values: Array, xi: Any, rank: int) -> tuple[Backend, Array]:
     """Return the backend of a table and points of which one may be NumPy's, and the points."""
+    if backend.is_host and type(xi) is np.ndarray and xi.ndim > 1 and xi.dtype.type is np.float64:
+        return backend, xi
     parts = xi if isinstance(xi, tuple) else (xi,)
     other = backend_of(**{f"xi[{k}]": part for k, part in enumerate(parts)})
     found = as_points(other, xi, rank)

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend, backend_of
+from gridsample.definitions.caches import MAX_AXES_BYTES, cached_by_size
 from gridsample.definitions.checks import as_reals
 from gridsample.definitions.knots import Axes
 from gridsample.interpolators.arrays import Array, HostArray, as_library, in_float
 from gridsample.interpolators.tables import as_table
 from gridsample.ops.sampling import sample_at_pixels
+
+# The most points of one row that NumPy interpolates in less time than a program is started.
+FEW_POINTS = 500
 
 
 def interp(
@@ -66,16 +70,15 @@ def interp(
     if period is not None:
         knots, values, points = wrapped(backend, knots, values, points, period)
         left = right = None
-    elif not (np.isfinite(knots).all() and (np.diff(knots) > 0).all()):
-        raise ValueError("xp must be finite and increase throughout; sort it, and fp with it")
+    axes = axes_of(knots.tobytes())
+    if backend.is_host and len(shape) == 1 and points.size <= FEW_POINTS:
+        return np.interp(points, knots, values, left, right)
     rows = values.reshape(1, -1, len(knots))
     if len(knots) == 1:
-        rows, knots = (
-            backend.concatenate([rows, rows], 2),
-            np.append(knots, knots + np.maximum(1, abs(knots))),
-        )
+        line: Any = axes.entries[0]
+        rows, knots = backend.concatenate([rows, rows], 2), line.coordinates
     sampled = sample_at_pixels(
-        rows, points.reshape(1, -1, 1), mode="linear", padding_mode="border", coords=Axes(knots)
+        rows, points.reshape(1, -1, 1), mode="linear", padding_mode="border", coords=axes
     )
     if backend.is_host:
         sampled = with_knots(sampled, rows, knots, points)
@@ -85,6 +88,20 @@ def interp(
         if value is not None:
             result = backend.xp.where(beyond, value, result)
     return result[()] if backend.is_host else result
+
+
+@cached_by_size(MAX_AXES_BYTES, lambda axes: 8 * len(axes.text))
+def axes_of(content: bytes) -> Axes:
+    """Return the axis with these coordinates, of float64; a single one begins an interval.
+
+    Making it takes as long as sampling thousands of points.
+    """
+    knots = np.frombuffer(content)
+    if not (np.isfinite(knots).all() and (np.diff(knots) > 0).all()):
+        raise ValueError("xp must be finite and increase throughout; sort it, and fp with it")
+    if len(knots) == 1:
+        knots = np.append(knots, knots + np.maximum(1, abs(knots)))
+    return Axes(knots)
 
 
 def with_knots(sampled: HostArray, rows: HostArray, knots: HostArray, points: HostArray) -> Any:

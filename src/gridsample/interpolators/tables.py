@@ -15,7 +15,8 @@ from gridsample.definitions.checks import as_array
 from gridsample.definitions.coords import CONTINUE
 from gridsample.definitions.knots import Axes
 from gridsample.definitions.methods import LINEAR, NEAREST_UP, Method, spline_on_knots
-from gridsample.definitions.shapes import MAX_RANK
+from gridsample.definitions.request import Request, sampling_request
+from gridsample.definitions.shapes import MAX_RANK, Shape
 from gridsample.interpolators import hermite
 from gridsample.interpolators.arrays import Array, HostArray, as_common, scipys
 from gridsample.interpolators.rectangles import RectBivariateSpline
@@ -29,7 +30,7 @@ from gridsample.interpolators.splines import (
     spline_coefficients,
 )
 from gridsample.ops.arrays import exact_type
-from gridsample.ops.sampling import sample_at_pixels
+from gridsample.ops.sampling import sample_as_known, sample_at_pixels
 
 # The methods that are not SciPy's own.  Ties of nearest go to the lower coordinate: it samples the
 # table in the order of decreasing coordinates, and rounds half up.  None are those of `hermite`.
@@ -42,6 +43,10 @@ METHODS: dict[str, Method | None] = {
     "quintic": spline_on_knots(5),
     **dict.fromkeys(hermite.METHODS),
 }
+# What points outside have, if they are an error.
+OUTSIDE = float("nan")
+# A number that no dtype is too small for.
+SMALL = 60_000.0
 # The splines among them, which have derivatives of any order, and all that need more coordinates
 # than their degree.
 SPLINES = ("slinear", "quadratic", "cubic", "quintic")
@@ -173,7 +178,7 @@ class RegularGridInterpolator:
             self._ends[k] = self._ends[k][::-1]
         check_period(self._backend, table, self._ends)
         self.samplers = {method: TableSampler(self.grid, self._falling, method, self._ends)}
-        # The coefficients of a NumPy table, by the method.
+        # What is sampled of a NumPy table, by the method: coefficients, or views of the table.
         self._images = dict[str, HostArray]()
         if self._backend.is_host and self.samplers[method].solves:
             self._image(method, self._backend, None)
@@ -236,39 +241,66 @@ class RegularGridInterpolator:
         """
         name = self.method if method is None else method
         check_method(name)
-        check_ends(self._ends, name)
         if self._original is not None:
+            check_ends(self._ends, name)
             return self._original(xi, name, nu=nu)
         assert self._backend is not None
+        sampler = self.samplers.get(name) or self._sampler(name)
+        if sampler is None:
+            return self._scipys(self.method)(xi, name, nu=nu)
+        rank = len(self.grid)
+        order = order_of(nu, name, rank)
+        backend, points = as_common(self._backend, self._table, xi, rank)
+        check_dimension(points, rank)
+        rows = sampler.within_periods(backend, points.reshape(-1, rank))
+        image, rest = self._image(name, backend, rows), self._table.shape[rank:]
+        if self.bounds_error:
+            result = self._inside(sampler, backend, image, rows, order)
+        else:
+            fill = as_fill(self.fill_value, rest, backend.type_name(image.dtype))
+            result = sampler(backend, image, rows, fill, order=order)
+        if not self._backend.is_host:
+            result = backend.astype(result, self._table.dtype)
+        return result.reshape((*points.shape[:-1], *rest))
+
+    def _sampler(self, name: str) -> TableSampler | None:
+        """Return how the table is sampled by a method, which is checked; None if SciPy does it."""
+        assert self._backend is not None
+        check_ends(self._ends, name)
         if name not in METHODS:
             self._goes_to_scipy(self._table, len(self.grid), name)
-            return self._scipys(self.method)(xi, name, nu=nu)
+            return None
         if name in DEGREES:
             lengths = [len(axis) for axis in self.grid]
             check_lengths(lengths, name, f"order {DEGREES[name]}", self._ends)
         check_real(self._backend, self._table, name)
-        order = order_of(nu, name, len(self.grid))
-        backend, points = as_common(self._backend, self._table, xi, len(self.grid))
-        check_dimension(points, len(self.grid))
-        if name not in self.samplers:
-            self.samplers[name] = TableSampler(self.grid, self._falling, name, self._ends)
-        sampler = self.samplers[name]
-        rows = sampler.within_periods(backend, points.reshape(-1, len(self.grid)))
-        if self.bounds_error:
+        self.samplers[name] = TableSampler(self.grid, self._falling, name, self._ends)
+        return self.samplers[name]
+
+    def _inside(
+        self,
+        sampler: TableSampler,
+        backend: Backend,
+        image: Array,
+        rows: Array,
+        order: tuple[int, ...],
+    ) -> Array:
+        """Sample at points (P, n), or raise an error if one of them is outside, or NaN."""
+        if not (backend.is_host and sampler.fills(order)):
             check_bounds(backend, self.grid, rows)
-        image = self._image(name, backend, rows)
-        rest, fill = self._table.shape[len(self.grid) :], None
-        if not self.bounds_error and self.fill_value is not None:
-            fill = np.full(rest, self.fill_value).reshape(-1)
-        result = sampler(backend, image, rows, fill, not self.bounds_error, order)
-        if not self._backend.is_host:
-            result = backend.astype(result, self._table.dtype)
-        return result.reshape((*points.shape[:-1], *rest))
+            return sampler(backend, image, rows, reaches_out=False, order=order)
+        # The program tells by NaN which points may be outside.
+        result = sampler(backend, image, rows, OUTSIDE, order=order)
+        if has_nan(result):
+            check_bounds(backend, self.grid, rows)
+        return result
 
     def _image(self, name: str, backend: Backend, points: Any) -> Array:
         """Return what a method samples at points: the table as an image, or its coefficients."""
         own, sampler = self._backend, self.samplers[name]
         assert own is not None
+        if name in self._images and backend.is_host:
+            return self._images[name]
         if own.is_host and sampler.solves:
             if name not in self._images:
                 self._images[name] = sampler.image_of(own, self._numbers)
@@ -277,7 +309,11 @@ class RegularGridInterpolator:
         table = self._numbers if backend.is_host and name != "nearest" else self._table
         if backend is not own:  # the table is NumPy's
             table = backend.asarray(table, points)
-        return sampler.image_of(backend, table)
+        image = sampler.image_of(backend, table)
+        if backend.is_host and np.may_share_memory(image, table):
+            # A copy would not have what is later written to the table.
+            self._images[name] = image
+        return image
 
 
 def interpn(
@@ -287,11 +323,13 @@ def interpn(
     method: str = "linear",
     bounds_error: bool = True,
     fill_value: Any = np.nan,
+    *,
+    ends: str | Sequence[str | Sequence[str]] = NOT_A_KNOT,
 ) -> Any:
     """Interpolate a table at points, like `scipy.interpolate.interpn`.
 
     Args:
-        points, values, bounds_error, fill_value: as in `RegularGridInterpolator`.
+        points, values, bounds_error, fill_value, ends: as in `RegularGridInterpolator`.
         xi: the points, as in a call of an interpolator.
         method: as in `RegularGridInterpolator`, or "splinef2d", the cubic
             `RectBivariateSpline` of two increasing axes, which does not extrapolate.
@@ -309,6 +347,7 @@ def interpn(
         array([ 5., 15.])
     """
     if method not in METHODS:
+        check_ends(ends_along(ends, len(points)), method)
         if method == "splinef2d" and not is_duck(values):
             return spline_of_rectangle(points, values, xi, bounds_error, fill_value)
         of_scipy = scipys("interpn", f"method {method!r}")
@@ -318,7 +357,9 @@ def interpn(
                 f"arrays: {', '.join(map(repr, METHODS))}, 'splinef2d'"
             )
         return of_scipy(points, values, xi, method, bounds_error, fill_value)
-    interpolator = RegularGridInterpolator(points, values, method, bounds_error, fill_value)
+    interpolator = RegularGridInterpolator(
+        points, values, method, bounds_error, fill_value, ends=ends
+    )
     if not isinstance(xi, tuple):
         check_dimension(xi, len(points), ",")
     return interpolator(xi)
@@ -370,8 +411,10 @@ class TableSampler:
         reversed: those among the kept axes along which the table is reversed.
         sampled: the method that samples the image; None for those of `hermite`.
         solves: whether coefficients are sampled, rather than values.
+        whole: whether no axis is left out.
         splines: for coefficients, the splines along the axes.
         axes: the units of points, x first; None if no axis is kept.
+        requests: the options of sampling, by what a call decides of them.
     """
 
     def __init__(
@@ -384,6 +427,7 @@ class TableSampler:
         self.grid, self.method = grid, method
         self.periodic = [k for k, pair in enumerate(ends) if PERIODIC in pair]
         self.kept = [k for k, axis in enumerate(grid) if len(axis) > 1]
+        self.whole = len(self.kept) == len(grid)
         # The order of nearest: see `METHODS`; that of linear: results have SciPy's bits.
         decreasing = self.kept if method == "nearest" else []
         steps = [-1 if k in decreasing else 1 for k in self.kept]
@@ -399,13 +443,14 @@ class TableSampler:
             ]
             axes = [spline.knots for spline in self.splines]
         self.axes = Axes(*axes[::-1]) if axes else None
+        self.requests = dict[tuple[Any, ...], Request | None]()
 
     def __call__(
         self,
         backend: Backend,
         image: Array,
         points: Array,
-        fill: HostArray | None = None,
+        fill: HostArray | float | None = None,
         reaches_out: bool = True,
         order: tuple[int, ...] = (),
         threads: int | None = None,
@@ -416,38 +461,71 @@ class TableSampler:
             backend: the backend of all arrays.
             image: the result of `image_of`.
             points: the points.
-            fill: the values outside, (C,); None to extrapolate.
+            fill: the value outside, or the values, (C,); None to extrapolate.
             reaches_out: whether points may be outside.
             order: the order of the derivative along each axis; () for samples.
             threads: the maximum number of threads; None for all.
         """
+        if not reaches_out:
+            fill = None
+        if fill is not None and self.fills(order):
+            return self.sample(backend, image, points, (False, (), threads), fill)
         xp = backend.xp
-        outside = None
-        if reaches_out and fill is not None:
+        outside, sought = None, points
+        if fill is not None:
             outside = ~is_inside(self.grid, points, self.periodic)[:, None]
-        if outside is not None and self.method in DEGREES and not backend.is_host:
-            # Far outside, cubics are infinite, and what is replaced may have no NaN gradient.
-            sought = xp.where(outside, float(self.grid[0][0]), points)
-        else:
-            sought = points
+            if self.method in DEGREES and not backend.is_host:
+                # Far outside, cubics are infinite, and what is replaced may have no NaN gradient.
+                sought = xp.where(outside, float(self.grid[0][0]), points)
         if self.axes is None:
             result = xp.broadcast_to(image, (points.shape[0], image.shape[-1])) + 0
         elif self.sampled is None:
             result = hermite.hermite(backend, self.grid, image[0], sought, self.method)
         else:
             continues = self.method in SPLINES or (reaches_out and fill is None)
-            result = sample_at_pixels(
-                image, sought[:, self.kept[::-1]][None], mode=self.sampled,
-                padding_mode="border", extrapolate=CONTINUE if continues else True,
-                coords=self.axes, channel_axis=-1, order=order[::-1], threads=threads,
-            )[0]  # fmt: skip
-        if outside is not None:
-            values = backend.astype(backend.asarray(fill, result), result.dtype)
+            decided = CONTINUE if continues else True, order[::-1], threads
+            result = self.sample(backend, image, sought, decided)
+        if outside is not None and fill is not None:
+            values = backend.asarray(np.broadcast_to(fill, image.shape[-1:]).copy(), result)
+            values = backend.astype(values, result.dtype)
             result = xp.where(outside, values, result)
-        elif len(self.kept) == len(self.grid) and not any(order):
+        elif self.whole and not any(order):
             return result  # NaN where a point is
         unknown = xp.any(xp.isnan(points), -1)
         return xp.where(unknown[:, None], np.nan, result)
+
+    def fills(self, order: tuple[int, ...] = ()) -> bool:
+        """Whether programs find out which points are outside; derivatives there are 0 for them."""
+        return self.whole and self.sampled is not None and not any(order)
+
+    def sample(
+        self,
+        backend: Backend,
+        image: Array,
+        points: Array,
+        decided: tuple[Any, ...],
+        fill: Any = 0,
+    ) -> Array:
+        """Sample an image at points (P, n), whose last axis is x: (P, C).
+
+        decided: the options ``extrapolate``, ``order`` and ``threads``.
+        """
+        reversing = backend.is_host and self.whole  # NumPy's views may be
+        grid = points[None, :, ::-1] if reversing else points[None, :, self.kept[::-1]]
+        samples: Array
+        known = self.requests.get(decided) if backend.is_host else None
+        if known is not None:
+            samples = sample_as_known(backend, image, grid, known, fill)
+            return samples[0]
+        extrapolate, order, threads = decided
+        options = {
+            "mode": self.sampled, "padding_mode": "border", "extrapolate": extrapolate,
+            "coords": self.axes, "channel_axis": -1, "order": order, "threads": threads,
+        }  # fmt: skip
+        samples = sample_at_pixels(image, grid, fill_value=fill, **options)
+        if backend.is_host:
+            self.requests[decided] = sampling_request(wide=False, **options)
+        return samples[0]
 
     def image_of(self, backend: Backend, table: Array) -> Array:
         """Return a table as an image (1, *spatial, C), without axes of one coordinate.
@@ -652,6 +730,18 @@ def check_fill(backend: Backend, table: Array, fill_value: Any) -> None:
         raise ValueError("fill_value must be either 'None' or of a type compatible with values")
 
 
+def as_fill(fill_value: Any, shape: Shape, type_name: str) -> HostArray | float | None:
+    """Return a checked fill value for values (P, *shape): a float, or (C,) in their dtype.
+
+    A number that is too large for the dtype is infinite.
+    """
+    if fill_value is None or (type(fill_value) is float and not abs(fill_value) > SMALL):
+        return fill_value
+    with np.errstate(over="ignore"):
+        numbers = np.full(shape, fill_value).reshape(-1)
+        return numbers.astype("float32" if type_name == "bfloat16" else type_name)
+
+
 def check_dimension(points: Any, rank: int, comma: str = "") -> None:
     """Raise an error if points do not have a coordinate for each axis.
 
@@ -663,6 +753,13 @@ def check_dimension(points: Any, rank: int, comma: str = "") -> None:
             f"The requested sample points xi have dimension {shape[-1]}{comma} but this "
             f"RegularGridInterpolator has dimension {rank}"
         )
+
+
+def has_nan(values: HostArray) -> bool:
+    """Whether some number is NaN."""
+    parts = values.view(values.real.dtype) if values.dtype.kind == "c" else values
+    least = np.minimum.reduce(parts, None, initial=0)
+    return bool(least != least)
 
 
 def check_bounds(backend: Backend, grid: Sequence[HostArray], points: Array) -> None:

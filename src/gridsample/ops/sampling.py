@@ -412,11 +412,25 @@ def sample_at_pixels(
     # A compiler cannot follow caches.
     backend, known = backend_of(**arrays), None if is_traced() else sampling_request(**options)
     if known is not None:
-        filled = not is_default_fill(fill_value)
-        call = prepared_call(backend, known, backend.layouts(image, grid), None, filled)
-        if call is not None and (out is None or call.stores_into(out, image, grid)):
-            return call.run(image, grid, fill_value=fill_value, out=out)
+        return sample_as_known(backend, image, grid, known, fill_value, out)
     return sample(backend, arrays, Request(fill_value=fill_value, **options), None, out=out)
+
+
+def sample_as_known(
+    backend: Backend,
+    image: Array,
+    grid: Array,
+    request: Request,
+    fill_value: Any = 0,
+    out: Any = None,
+) -> Any:
+    """Compute the result of `sample_at_pixels` for a request of `sampling_request`."""
+    filled = not is_default_fill(fill_value)
+    call = prepared_call(backend, request, backend.layouts(image, grid), None, filled)
+    if call is not None and (out is None or call.stores_into(out, image, grid)):
+        return call.run(image, grid, fill_value=fill_value, out=out)
+    arrays = {"input": image, "grid": grid}
+    return sample(backend, arrays, request.changed(fill_value=fill_value), None, out=out)
 
 
 def unweighted_sample(

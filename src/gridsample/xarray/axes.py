@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.definitions.knots import is_monotonic
+from gridsample.interpolators.splines import NOT_A_KNOT, PERIODIC, Ends, ends_along
+from gridsample.interpolators.tables import SOLVED
 from gridsample.xarray.coordinates import Positions, as_floats, index_of
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class CoordinateAxis(NamedTuple):
         order: where these are along the dimension, if they had to be sorted.
         points: the new coordinates as numbers; their dimensions are the result's.
         period: the period of coordinates, which then increase, or None.
+        ends: what holds at the least and at the greatest coordinate, for splines.
     """
 
     name: Hashable
@@ -73,6 +76,7 @@ class CoordinateAxis(NamedTuple):
     order: NDArray[np.intp] | slice | None
     points: xarray.Variable
     period: float | None
+    ends: Ends = (NOT_A_KNOT, NOT_A_KNOT)
 
     @property
     def dims(self) -> tuple[Hashable, ...]:
@@ -184,6 +188,36 @@ def periods_of(
         if not np.isreal(value) or not 0 < value < np.inf:
             raise ValueError(f"the period of {name!r} must be greater than 0, got {value!r}")
     return {name: float(value) for name, value in periods.items()}
+
+
+def ends_of(
+    ends: Any, named: Sequence[Hashable], method: str, periods: Container[Hashable]
+) -> dict[Hashable, Ends]:
+    """Return what holds at the ends of splines, by the name of the coordinate.
+
+    Args:
+        ends: as in `gridsample.xarray.interp`.
+        named: the coordinates.
+        method: the method.
+        periods: the coordinates that have a period.
+    """
+    entries = dict(ends) if isinstance(ends, Mapping) else dict.fromkeys(named, ends)
+    if unknown := [name for name in entries if name not in named]:
+        raise ValueError(f"ends names {unknown}, but interpolated are {list(named)}")
+    pairs = dict(zip(entries, ends_along([*entries.values()], len(entries)), strict=True))
+    found = {name: pair for name, pair in pairs.items() if pair != (NOT_A_KNOT, NOT_A_KNOT)}
+    if found and method not in SOLVED:
+        raise ValueError(
+            f"ends must be {NOT_A_KNOT!r} for methods other than {', '.join(map(repr, SOLVED))}; "
+            f"got {ends!r} with method {method!r}"
+        )
+    for name, pair in found.items():
+        if name in periods or PERIODIC in pair:
+            raise ValueError(
+                f"splines along {name!r} are periodic with period=..., and have no other ends then;"
+                f" got ends {pair}"
+            )
+    return found
 
 
 def is_longitude(obj: Any, name: Hashable) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from gridsample.interpolators.hermite import METHODS as HERMITE
-from gridsample.xarray.axes import InterpolationRules, axis_of, periods_of
+from gridsample.interpolators.splines import NOT_A_KNOT
+from gridsample.xarray.axes import InterpolationRules, axis_of, ends_of, periods_of
 from gridsample.xarray.variables import interpolated
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def interp(
     method_non_numeric: str = "nearest",
     *,
     period: float | Mapping[Any, float] | None = None,
+    ends: Any = NOT_A_KNOT,
     **coords_kwargs: Any,
 ) -> T:
     """Interpolate a DataArray or a Dataset at new coordinates, like xarray's method `interp`.
@@ -70,6 +72,10 @@ def interp(
         period: the period of coordinates, such as {"lon": 360}.  A number is that of longitudes,
             which are recognized by the units "degrees_east", the standard name "longitude", or the
             names "lon" and "longitude".  Nothing is then outside of these.
+        ends: what holds at the ends of "cubic" and "quintic" splines: "not-a-knot", "natural" or
+            "clamped", as in `gridsample.interpolators.RegularGridInterpolator`; or a pair of these,
+            for the least and the greatest coordinate; or such an entry by the name of the
+            coordinate.  With a period, splines are periodic.
         coords_kwargs: coordinates as keyword arguments.
 
     Returns:
@@ -81,7 +87,7 @@ def interp(
         TypeError: the array does not hold numbers, or complex ones with "pchip", "akima" or
             "makima"; or coordinates are not times if those of ``obj`` are.
         ValueError: a name is unknown, coordinates have equal entries or are too few for a method, a
-            period does not fit, or a point is outside with ``bounds_error``.
+            period or ``ends`` do not fit, or a point is outside with ``bounds_error``.
 
     Example:
         >>> import numpy as np, xarray, gridsample.xarray
@@ -112,6 +118,7 @@ def interp(
             f"period is accepted for the methods {PERIODIC} with the kwargs {sorted(KEYWORDS)}, "
             f"got method {method!r} and kwargs {options}"
         )
+    spline_ends = ends_of(ends, named, method if rules is None else rules.method, periods)
     if rules is None:
         if is_dataset:
             coords_kwargs["method_non_numeric"] = method_non_numeric
@@ -135,6 +142,8 @@ def interp(
         name: axis_of(dataset, name, result.variables[name], periods.get(name), assume_sorted)
         for name in named
     }
+    for name, pair in spline_ends.items():
+        axes[name] = axes[name]._replace(ends=pair)
     values = {name: interpolated(dataset.variables[name], axes, rules) for name in chosen}
     result = result.assign(
         {name: value for name, value in values.items() if name in dataset.data_vars}
@@ -155,6 +164,7 @@ def interp_like(
     method_non_numeric: str = "nearest",
     *,
     period: float | Mapping[Any, float] | None = None,
+    ends: Any = NOT_A_KNOT,
 ) -> T:
     """Interpolate at the coordinates of another object, like xarray's method `interp_like`.
 
@@ -163,6 +173,7 @@ def interp_like(
         other: a DataArray or a Dataset.  Its coordinates of the dimensions of ``obj`` are the new
             ones; labels are not interpolated, but looked up.
         method, assume_sorted, kwargs, method_non_numeric, period: as in `interp`.
+        ends: as in `interp`, by the name of a dimension that is interpolated.
 
     Returns:
         An object like ``obj``, as from `interp`.
@@ -192,6 +203,7 @@ def interp_like(
         kwargs,
         method_non_numeric,
         period=period,
+        ends=ends,
     )
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from gridsample.backends import backend_of
 from gridsample.interpolators.hermite import METHODS as HERMITE
 from gridsample.interpolators.splines import (
-    NOT_A_KNOT,
     PERIODIC,
     least_size,
     spline_coefficients,
@@ -41,7 +40,7 @@ def sample_lines(
     """
     if method in HERMITE and lines.dtype.kind == "c":
         raise TypeError(f"method {method!r} interpolates real numbers, got {lines.dtype}")
-    grid, falling, ends = list[Array](), list[int](), [(NOT_A_KNOT, NOT_A_KNOT)] * len(group)
+    grid, falling, ends = list[Array](), list[int](), [axis.ends for axis in group]
     for k, axis in enumerate(group):
         knots, index = axis.knots, np.arange(len(axis.knots))
         if axis.period is not None:

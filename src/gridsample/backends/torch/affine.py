@@ -21,6 +21,7 @@ from gridsample.backends.torch.operators import (
     run_gather,
 )
 from gridsample.definitions.coords import coordinates
+from gridsample.definitions.knots import Axes
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import Options
 
@@ -67,6 +68,7 @@ def can_fuse(image: Tensor, theta: Tensor, options: Options, dtype: torch.dtype)
         return False
     # The GPU kernels do not count the votes of footprints.
     known = options.footprint is None or not has_labels(options.mode)
+    known &= not isinstance(options.coords, Axes)
     return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and known)
 
 

@@ -2,8 +2,9 @@
 
 Kernels are launched on the tensors' device and torch's current stream.  Launches are asynchronous,
 and nothing is copied between host and device, so calls can be captured in a CUDA graph once their
-kernels are compiled.  Only a call with footprints reads two integers back, to find out what its
-points need (`find_levels`).  A complex tensor is processed as two real ones.
+kernels are compiled, and coordinates of axes, if there are any, were copied by a call.  Only a call
+with footprints reads two integers back, to find out what its points need (`find_levels`).  A
+complex tensor is processed as two real ones.
 
 The functions also accept CPU tensors, for which Triton's interpreter runs the kernels, slowly.
 """
@@ -24,7 +25,8 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.base import Needed
-from gridsample.backends.torch import footprints
+from gridsample.backends.torch import cuda_splines, footprints
+from gridsample.backends.torch.cuda_axes import InPixels
 from gridsample.backends.torch.internals import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
@@ -37,11 +39,13 @@ from gridsample.backends.torch.operators import (
     empty_backward,
     empty_backward_twice,
     empty_gather,
+    gathered_type,
     match_layout,
     sum_type,
 )
 from gridsample.backends.torch.schemas import LEADING, as_operator, options_of
 from gridsample.definitions.footprints import levels
+from gridsample.definitions.knots import Axes
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
@@ -456,21 +460,24 @@ def decomposed_in_graphs(name: str, compute: Any) -> Any:
     `torch.library.triton_op` does the same, but only for operators without derivatives, batching
     rules, or kernels for other devices.  If sizes are symbolic, the operator is kept, because the
     launch configuration depends on them.  It is also kept in programs of torch.export, which cannot
-    contain kernels, and for footprints, whose numbers of samples depend on values.
+    contain kernels, for footprints, whose numbers of samples depend on values, and for coordinates
+    of axes, which are kept on the device.
     """
 
-    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
+    def decompose(mode: Any, operator: Any, types: Any, arguments: Any, named: Any) -> Any:
+        options = options_of(*arguments[LEADING[name] :])
         tensors = [tensor for tensor in arguments if isinstance(tensor, Tensor)]
         numbers = [n for tensor in tensors for n in (*tensor.shape, *tensor.stride())]
         if (
-            options_of(*arguments[LEADING[name] :]).footprint is not None
+            options.footprint is not None
+            or isinstance(options.coords, Axes)
             or any(type(n) is not int for n in numbers)
             or any(tensor.device.type not in DEVICES for tensor in tensors)
             or is_exporting_program()
         ):
-            return mode.__torch_dispatch__(operator, types, arguments, options)
+            return mode.__torch_dispatch__(operator, types, arguments, named)
         with mode:
-            return compute(*arguments, **options)
+            return compute(*arguments, **named)
 
     return decompose
 
@@ -490,6 +497,12 @@ def gather_on_gpu(
     image: Tensor, grid: Tensor, options: Options, prepared_call: OperatorCall | None = None
 ) -> Tensor:
     """Compute gather for CUDA tensors; their call, if it is known."""
+    if cuda_splines.samples_splines(options):
+        return cuda_splines.gather(image, grid, options)
+    if isinstance(options.coords, Axes):
+        pixels = InPixels.of(grid, image.shape[2:], options)
+        result = pixels.scaled(gather_on_gpu(image, pixels.grid, pixels.options))
+        return result.to(gathered_type(image.dtype, grid.dtype, options.order))
     call = prepared_call or call_for(image.shape, image, grid, options)
     if call.plan.votes and call.plan.footprint is not None:
         return footprints.vote(gather_on_gpu, image, grid, options)
@@ -498,6 +511,11 @@ def gather_on_gpu(
 
 def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], options: Options) -> Tensor:
     """Compute scatter for CUDA tensors."""
+    if cuda_splines.samples_splines(options):
+        return cuda_splines.scatter(values, grid, size, options)
+    if isinstance(options.coords, Axes):
+        pixels = InPixels.of(grid, size[2:], options)
+        return scatter_on_gpu(pixels.scaled(values), pixels.grid, size, pixels.options)
     call = call_for(size, values, grid, options)
     check_values(values, call.plan, "values")
     outputs = empty(size, values, values.dtype), grid.new_empty(0)
@@ -509,6 +527,13 @@ def backward_on_gpu(
     prepared_call: OperatorCall | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute backward for CUDA tensors; their call, if it is known."""
+    if cuda_splines.samples_splines(options):
+        return cuda_splines.backward(values, image, grid, needed, options)
+    if isinstance(options.coords, Axes):
+        pixels = InPixels.of(grid, image.shape[2:], options)
+        arrays = pixels.scaled(values), image, pixels.grid
+        first, second = backward_on_gpu(*arrays, needed, pixels.options)
+        return first, pixels.per_unit(second, grid)
     call = prepared_call or call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
     if needed[0]:
@@ -522,6 +547,14 @@ def double_backward_on_gpu(
     options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward for CUDA tensors; unneeded ones are empty tensors."""
+    if cuda_splines.samples_splines(options):
+        return cuda_splines.double_backward(values, image, grid, by_image, by_grid, needed, options)
+    if isinstance(options.coords, Axes):
+        pixels = InPixels.of(grid, image.shape[2:], options)
+        arrays = pixels.scaled(values), image, pixels.grid, by_image
+        tangents = None if by_grid is None else by_grid * pixels.slopes
+        first, second, third = double_backward_on_gpu(*arrays, tangents, needed, pixels.options)
+        return pixels.scaled(first) if needed[0] else first, second, pixels.per_unit(third, grid)
     call = call_for(image.shape, image, grid, options)
     arguments = values, image, grid, by_image, by_grid, needed
     if options.footprint is None:

@@ -25,6 +25,7 @@ from gridsample.backends.torch.cuda import (
 from gridsample.backends.torch.fast_path import PreparedTensorCall
 from gridsample.backends.torch.internals import dispatch_keys, eager_keys
 from gridsample.backends.torch.operators import CLASSES, OperatorCall, empty, empty_gather, sum_type
+from gridsample.definitions.knots import Axes
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import launching
 
@@ -154,7 +155,9 @@ def backward_launch(
 def is_single_launch(call: OperatorCall, image: Tensor) -> bool:
     """Whether one launch samples an image as it is, if that need not be copied."""
     views = image.is_complex() or image.dtype == torch.bool
-    return not (call.vanishes or views or call.plan.footprint is not None)
+    plan = call.plan
+    copied = call.vanishes or views or plan.footprint is not None or isinstance(plan.coords, Axes)
+    return not copied
 
 
 def flat_view(tensor: Tensor, first: int, last: int) -> Tensor | None:

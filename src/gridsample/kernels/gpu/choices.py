@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from gridsample.definitions.axis import ZEROS
 from gridsample.definitions.boundaries import BOUNDARIES
-from gridsample.definitions.coords import require_boundary
 from gridsample.definitions.knots import require_name
 from gridsample.definitions.plan import Plan
 
@@ -37,11 +36,12 @@ class Choices(NamedTuple):
     coords: int  # the units of coordinates
     bounded: int  # where positions cease to have taps: TO_EDGES, TO_CENTRES or NEVER
     backed: int  # whether a point takes the fill value if every tap is outside
+    continues: int  # whether positions outside are those of the first or the last interval
 
 
 # Indices in `Choices`.
 COUNT, FIRST, POWERS, ROUNDING, ORDER = range(5)
-BOUNDARY, EDGED, ODD, FOLDS, COORDS, BOUNDED, BACKED = range(5, 12)
+BOUNDARY, EDGED, ODD, FOLDS, COORDS, BOUNDED, BACKED, CONTINUES = range(5, 13)
 # Where the weights' coefficients start, after the choices, in what GPU kernels are compiled for.
 TABLES = len(Choices._fields)
 
@@ -59,6 +59,7 @@ ALONE = Choices(
     coords=IN_PIXELS,
     bounded=NEVER,
     backed=0,
+    continues=0,
 )
 
 
@@ -67,7 +68,7 @@ def describe(plan: Plan, a: int, order: int) -> Choices:
     """Describe axis ``a`` of a plan (x first) for an order of derivative along it."""
     method, boundary = plan.methods[a], BOUNDARIES[plan.boundaries[a]]
     named = require_name(plan.coords, "a GPU")
-    require_boundary(plan.ends, "a GPU")
+    continues = plan.continues(a) and method.is_linear and plan.spatial[-1 - a] > 1
     units, margin = TO_CENTRES if plan.align_corners else TO_EDGES, plan.margins[a]
     return Choices(
         taps=method.taps,
@@ -78,8 +79,9 @@ def describe(plan: Plan, a: int, order: int) -> Choices:
         boundary=boundary.code,
         edged=plan.edges[a],
         odd=int(boundary.odd),
-        folds=int(plan.folds[a]),
+        folds=int(plan.folds[a] and not continues),
         coords=units if named == "normalized" else IN_PIXELS,
         bounded=NEVER if margin is None else TO_EDGES if margin else TO_CENTRES,
         backed=int(boundary.filled and plan.sums_to_one),
+        continues=int(continues),
     )

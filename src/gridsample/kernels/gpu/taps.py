@@ -31,6 +31,7 @@ from gridsample.definitions.axis import (
 from gridsample.kernels.gpu.choices import (
     BOUNDARY,
     BOUNDED,
+    CONTINUES,
     COORDS,
     COUNT,
     EDGED,
@@ -120,6 +121,9 @@ def locate(coordinate: Any, size: Any, AXIS: Static, REAL: Static) -> Any:
     if AXIS[BOUNDED] != NEVER:
         within = inside(pos, last, HALF if AXIS[BOUNDED] == TO_EDGES else ZERO)
     pos = where(within, pos, ZERO)
+    if AXIS[CONTINUES]:
+        first = minimum(maximum(floor(pos), ZERO), last - ONE)
+        return first, pos - first, pixels_per_unit, valid, within
     if AXIS[FOLDS] and AXIS[BOUNDARY] != ZEROS:  # under zeros, fold does the same as confine
         pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGED])
         pixels_per_unit = sign * pixels_per_unit

@@ -61,6 +61,7 @@ from gridsample.kernels.sampling.programs.points import (
     INTERLEAVED,
     PLANAR,
     PROJECTIVE,
+    REVERSED,
     STRIDED,
     PointSource,
 )
@@ -352,8 +353,9 @@ class Preparation:
         spaces = spacing(grid)
         assert spaces is not None
         item, point, axis = spaces
-        if point == rank and (axis == 1 or rank == 1) and self.items_follow(item, rank):
-            source = source._replace(grid_layout=INTERLEAVED)
+        if point == rank and (abs(axis) == 1 or rank == 1) and self.items_follow(item, rank):
+            order = REVERSED if axis == -1 and rank > 1 else INTERLEAVED
+            source = source._replace(grid_layout=order)
         elif not listed and point == 1:
             source = source._replace(grid_layout=PLANAR)
         return source, (item if plan.grid_items > 1 else 0, point, axis)

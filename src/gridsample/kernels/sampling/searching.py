@@ -42,13 +42,17 @@ NOTHING: dict[str, Any] = {
     "last_bucket": 0,
     "search_steps": 0,
     "knots_weights": 0,
+    "knots_least": 0.0,
+    "knots_greatest": 0.0,
 }
 
 
 def tables(axis: Knots) -> dict[str, Any]:
     """Return the settings of one axis; see `programs.searches.KnotsInMemory`."""
+    first, last = float(axis.coordinates[0]), float(axis.coordinates[-1])
+    ends = {"knots_least": min(first, last), "knots_greatest": max(first, last)}
     if axis.is_even:
-        return NOTHING | {"knots_low": float(axis.coordinates[0]), "knots_scale": axis.scale}
+        return NOTHING | ends | {"knots_low": first, "knots_scale": axis.scale}
     sign = 1.0 if axis.scale > 0 else -1.0
     knots = sign * axis.coordinates
     count = BUCKETS * (axis.size - 1)
@@ -67,4 +71,5 @@ def tables(axis: Knots) -> dict[str, Any]:
         "last_bucket": count - 1,
         "search_steps": int(members.max()).bit_length(),
         "knots_weights": frozen(axis.weights) if isinstance(axis, SplineKnots) else 0,
+        **ends,
     }

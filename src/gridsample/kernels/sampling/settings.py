@@ -80,5 +80,7 @@ def settings_of(rank: int, footprints: bool = False, knots: bool = False) -> Rec
             "last_bucket": ("int64", rank),
             "search_steps": ("int64", rank),
             "knots_weights": ("*float64", rank),
+            "knots_least": ("float64", rank),
+            "knots_greatest": ("float64", rank),
         }
     return Record(**fields)

@@ -45,7 +45,8 @@ class AxisRule(NamedTuple):
         units: the units of coordinates.
         margin: how far the image extends beyond its outermost pixel centres; None if positions
             outside have taps.
-        continues: whether positions outside are those of the first or the last interval.
+        continues: whether positions outside are those of the first or the last interval, unless
+            they have the fill value.
         fill_is_exact: whether points without any tap in the image have exactly the fill value.
         fill_is_constant: whether the value of points without any tap in the image is constant, so
             that they count for nothing in gradients, and that of points outside.
@@ -133,7 +134,7 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
     """
     sizes = plan.spatial[::-1]
     continues = [
-        plan.continues(a) and (method.by_interval or (method.is_linear and sizes[a] > 1))
+        method.by_interval or (plan.continues(a) and method.is_linear and sizes[a] > 1)
         for a, method in enumerate(plan.methods)
     ]
     return tuple(
@@ -293,7 +294,7 @@ class Axis:
         with self.function.exactly():
             code = rule.boundary.code
             valid = formulas.known(position, code if rule.margin is None else formulas.ZEROS)
-            outside = self.outside(position)
+            outside = self.outside(position, coordinate)
             usable = valid if outside is None else valid & ~outside
             if rule.folds or code >= formulas.REFLECTION or outside is not None:
                 position = usable.select(position, 0.0)  # elsewhere, `confine` replaces NaN
@@ -358,9 +359,14 @@ class Axis:
             return formulas.slope(self.last, self.rule.units == CENTRES)
         return one
 
-    def outside(self, position: Value) -> Value | None:
+    def outside(self, position: Value, coordinate: Value) -> Value | None:
         """Whether the result is the fill value, because no tap counts."""
         rule, method = self.rule, self.rule.method
+        if rule.margin == 0 and self.knots is not None:
+            # The position of a coordinate next to an end may be that of the end, by rounding.
+            ends = self.knots.least, self.knots.greatest
+            least, greatest = (end.to(coordinate.kind) for end in ends)
+            return (coordinate < least) | (coordinate > greatest)
         if rule.margin is not None:
             return (position < -rule.margin) | (position > self.last + rule.margin)
         if not self.notes_missed:

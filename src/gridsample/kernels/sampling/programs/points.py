@@ -16,9 +16,9 @@ from gridsample.kernels.sampling.programs.lookahead import Lookahead
 from gridsample.kernels.sampling.settings import STRIP, Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, kind_of
 
-# How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
-# or at any distance.  Affine and projective maps have no grid.
-INTERLEAVED, PLANAR, STRIDED = "interleaved", "planar", "strided"
+# How a grid's coordinates lie in memory: x, y, z of a point side by side, or z, y, x; one axis
+# after the other; or at any distance.  Affine and projective maps have no grid.
+INTERLEAVED, REVERSED, PLANAR, STRIDED = "interleaved", "reversed", "planar", "strided"
 AFFINE, PROJECTIVE = "affine", "projective"
 
 # How many rows further the points are whose pixels are asked for.
@@ -230,14 +230,17 @@ class Points:
         if layout == STRIDED:
             distances = call.grid_item, call.grid_point, call.grid_axis
             return self.load_vectors(group, call.grid, *distances)
+        # Where the first number of the first point is: the grid begins at x, which may be the last.
+        grid, step = (call.grid.at(1 - rank), -1) if layout == REVERSED else (call.grid, 1)
         if group.listed:  # whose items follow each other
-            return self.vectors(group, call.grid)
-        item = call.grid.at(group.item * call.grid_item)
+            return self.vectors(group, grid)[::step]
+        item = grid.at(group.item * call.grid_item)
         if layout == PLANAR:
             lines = [item.at(call.grid_axis * a) for a in range(rank)]
             return [self.load_line(line, group.point, group.prefetch_distance) for line in lines]
         first, distance = item.at(group.point * rank), group.prefetch_distance * rank
-        return deinterleave([self.load_line(first, k * lanes, distance) for k in range(rank)])
+        read = [self.load_line(first, k * lanes, distance) for k in range(rank)]
+        return deinterleave(read)[::step]
 
     def load_line(self, memory: Pointer, index: int | Value, distance: int | Value) -> Value:
         """Read coordinates, or values, and ask for those at some distance.

@@ -27,6 +27,7 @@ class KnotsInMemory(NamedTuple):
         last_interval: the number of the last interval.
         steps: the number of steps of bisection.
         weights: the weights of taps on each interval, of axes that have their own.
+        least, greatest: the ends of the axis, as coordinates.
     """
 
     knots: Pointer
@@ -38,6 +39,8 @@ class KnotsInMemory(NamedTuple):
     last_interval: Value
     steps: Value
     weights: Pointer
+    least: Value
+    greatest: Value
 
     @classmethod
     def of(cls, call: Call, a: int, taps: int = 2) -> KnotsInMemory:
@@ -58,6 +61,8 @@ class KnotsInMemory(NamedTuple):
             call.sizes[a] - taps,
             call.search_steps[a],
             call.knots_weights[a],
+            call.knots_least[a],
+            call.knots_greatest[a],
         )
 
 
