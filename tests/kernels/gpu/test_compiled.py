@@ -105,7 +105,7 @@ def test_calls_select_the_kernels_of_a_gpu(last: bool, monkeypatch: pytest.Monke
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
     plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
-    launch, sums = launching.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
+    launch, sums = launching.LaunchOptions(wrap=Warmed), cuda.exact_sums(image, gpu.additions(plan))
     gpu.gather(plan, image, grid, out, (0, 0), options=launch)
     gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, options=launch)
     gpu.double_backward(

@@ -73,7 +73,6 @@ class Heads(NamedTuple):
     values: Any
     grid_point: Any  # between the coordinates of the points of a query
     UNIT: Static  # whether coordinates are from 0 to 1
-    CONTINUES: Static  # whether sums begin with what the output has
     WEIGHTS: Static  # whether the gradient of the weights is needed
 
 
