@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -11,11 +12,10 @@ import torch
 
 pytest.importorskip("triton")
 
-from interpreted import Still, Warmed, deterministic, spaced
+from interpreted import deterministic, spaced
 
-from benchmarks import registers
 from gridsample.backends.torch import BACKEND, cuda_operators
-from gridsample.kernels.gpu import launching
+from gridsample.kernels.gpu.operators import NAMES
 from gridsample.operators import weighted_sum
 from gridsample.operators.sums import WEIGHTED_SUM, options_for
 
@@ -129,24 +129,6 @@ def test_empty_tensors() -> None:
     assert not cuda_operators.compute(WEIGHTED_SUM, lone, options).any()
 
 
-def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without spilling, in single precision; four channels are loaded at a time."""
-    from triton.runtime import driver
-
-    monkeypatch.setattr(driver, "_active", Still())
-    monkeypatch.setattr(Warmed, "made", [])
-    wrap = launching.LaunchOptions(wrap=Warmed)
-    monkeypatch.setattr(cuda_operators, "launch_options", lambda tensor: wrap)
-    tensors, options = inputs(CASES[0], 32, torch.float32)
-    cuda_operators.compute(WEIGHTED_SUM, tensors, options)
-    upstream, every = torch.ones(1, 5, 2, 32), (True, True, True)
-    cuda_operators.differentiate(WEIGHTED_SUM, upstream, tensors, options, every)
-    for kernel in Warmed.made:
-        text = kernel.asm["ptx"]
-        assert ".f64" not in text and ".v4.b32" in text
-        assert registers.resources(text, 90)["spilled"] == 0
-
-
 def test_tensors_on_a_gpu_are_computed_by_one_operator() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -161,5 +143,6 @@ def test_tensors_on_a_gpu_are_computed_by_one_operator() -> None:
         graph = make_fx(call, tracing_mode="fake")(*tensors)
     targets = [str(node.target) for node in graph.graph.nodes]
     assert "gridsample.weighted_sum.default" in targets
-    for name in ("weighted_sum", "weighted_sum_backward"):
-        assert torch._C._dispatch_has_kernel_for_dispatch_key(f"gridsample::{name}", "CUDA")
+    for name, suffix in itertools.product(NAMES, ("", "_backward")):
+        operator = f"gridsample::{name}{suffix}"
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(operator, "CUDA")

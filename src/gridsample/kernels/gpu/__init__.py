@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -109,6 +109,20 @@ def odd(plan: Plan) -> bool:
 NO_SUMS: dict[str, Any] = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
 
 
+def real_type(dtype: Any) -> Any:
+    """Return Triton's dtype of sums, given that of NumPy or of another library."""
+    import triton.language as tl
+
+    return tl.float64 if dtype.itemsize == 8 else tl.float32
+
+
+def index_type(tensors: Iterable[Layout]) -> Any:
+    """Return Triton's dtype of the offsets within an item of some tensors."""
+    import triton.language as tl
+
+    return tl.int64 if max(map(reach, tensors)) >= FAR else tl.int32
+
+
 def reach(tensor: Layout) -> int:
     """Return the greatest offset within an item of a tensor."""
     return sum((n - 1) * s for n, s in zip(tensor.shape[1:], tensor.strides[1:], strict=True))
@@ -196,8 +210,6 @@ def sampling_call(
         raise ValueError(
             f"input has {rank} spatial axes; accepted on a GPU: 1 to {MAX_RANK}, or any on the CPU"
         )
-    import triton.language as tl
-
     name = kernel.__name__
     visits *= math.prod(method.taps for method in plan.methods)
     shared = plan.items if plan.grid_items == 1 else 1
@@ -206,7 +218,6 @@ def sampling_call(
     extent = Extent(plan.points, row, plan.channels, plan.grid_items, shared)
     shape = shape_launch(extent, last, visits, plan.real.itemsize, is_plain(name, plan))
     blocks = blocks_of(plan.points, plan.out[-1], shape.block, shape.width)
-    far = max(map(reach, (grid, *tensors))) >= FAR
     spread, displaced = plan.footprint is not None, plan.coords == "displacement"
     full, plan = plan, halved(plan, level) if spread else plan
     sizes = (*plan.spatial[::-1], 1, 1)
@@ -223,9 +234,8 @@ def sampling_call(
     tile = Tile(
         **axes(plan, order, tables), RANK=rank,
         SOURCE=MAPPED if affine else DISPLACED if displaced else GIVEN,
-        LAST=last, REAL=tl.float64 if plan.real.itemsize == 8 else tl.float32,
-        INDEX=tl.int64 if far else tl.int32, BLOCK=shape.block, WIDTH=shape.width,
-        DEPTH=shape.depth,
+        LAST=last, REAL=real_type(plan.real), INDEX=index_type((grid, *tensors)),
+        BLOCK=shape.block, WIDTH=shape.width, DEPTH=shape.depth,
         FILLED=plan.filled and fill is not None, UNITS=units_of(full), SPREAD=spread,
     )  # fmt: skip
     of_fill = Fill(None, 0 if fill is None or fill.shape[0] == 1 else fill.strides[0])
@@ -504,12 +514,10 @@ def collect(
     sums: Sums, grad_image: Tensor, out: Tensor, *, options: LaunchOptions = DEFAULTS
 ) -> None:
     """Convert exact sums to ``out``: the gradient's dense layout, and any floating dtype."""
-    import triton.language as tl
-
     count = grad_image.numel()
     record = GradImage(grad_image, *(0,) * 5, **sums.arguments())
     known = {
         "grad_image": record, "out": out, "count": count,
-        "REAL": tl.float64 if grad_image.element_size() == 8 else tl.float32, "BLOCK": FLAT,
+        "REAL": real_type(grad_image.dtype), "BLOCK": FLAT,
     }  # fmt: skip
     launch("collect", False, -(-count // FLAT), 4, flat_values(**known), options)

@@ -22,16 +22,17 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels.gpu.launching import Call, LaunchOptions, Sums, Tensor
+from gridsample.kernels.gpu.records import Planes
 
 # The operators that have programs.
-NAMES = ("weighted_sum",)
+NAMES = ("weighted_sum", "correlation_lookup", "splat_maximum", "splat_total", "softmax_splat")
 
 
 def programs_of(name: str) -> Any:
@@ -79,6 +80,18 @@ class Total(NamedTuple):
 def pixels_of(sizes: Iterable[Shape]) -> Iterator[tuple[int, int]]:
     """Yield where the pixels of each level begin and end in a list, given the levels' sizes."""
     return itertools.pairwise([0, *itertools.accumulate(map(math.prod, sizes))])
+
+
+def planes_of(strides: Sequence[int], size: Shape) -> Planes:
+    """Describe a list of pixels (N, S, C) of a spatial shape to kernels, without its memory.
+
+    Absent axes have stride 0.
+    """
+    item, pixel, channel = strides
+    steps, step = [0, 0, 0], pixel
+    for axis, n in enumerate(size[::-1]):
+        steps[axis], step = step, step * n
+    return Planes(None, item, channel, *steps)
 
 
 def undivided(call: Call) -> Call:

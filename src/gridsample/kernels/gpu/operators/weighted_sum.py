@@ -22,7 +22,7 @@ from gridsample.definitions.options import Options, plan_of
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.gpu import NO_SUMS, copies, crowded, sampling_call
 from gridsample.kernels.gpu.launching import Call, Layout, Tensor, layouts
-from gridsample.kernels.gpu.operators import Context, Total, pixels_of, undivided
+from gridsample.kernels.gpu.operators import Context, Total, pixels_of, planes_of, undivided
 from gridsample.kernels.gpu.parts import (
     AS_THEY_COME,
     assignment,
@@ -247,7 +247,7 @@ def sum_call(level: Level, arrays: Arrays, out: Layout) -> Call:
     plan, order = level.plan, (0,) * len(level.plan.spatial)
     return sampling_call(
         weighted_sum, plan, order, grid_of(arrays.points), (*arrays, out), side_by_side(arrays),
-        False, None, 1, 1, image=planes_of(arrays.image, plan),
+        False, None, 1, 1, image=pixels(arrays.image, plan),
         points=points_of(arrays), out=values_of(out), heads=heads_of(level, arrays, out),
         outputs=outputs_of(plan),
     )  # fmt: skip
@@ -287,11 +287,11 @@ def sum_gradients_call(
     plan, order = level.plan, (0,) * len(level.plan.spatial)
     needs = [layout is not None for layout in gradients]
     targets = Arrays(*[mine or theirs for mine, theirs in zip(gradients, arrays, strict=True)])
-    image = planes_of(targets.image, plan)
+    image = pixels(targets.image, plan)
     made = sampling_call(
         weighted_sum_backward, plan, order, grid_of(arrays.points),
         (*arrays, *targets, upstream), side_by_side(targets), False, None, 4 if exact else 3,
-        2 if needs[1] else 1, image=planes_of(arrays.image, plan), values=values_of(upstream),
+        2 if needs[1] else 1, image=pixels(arrays.image, plan), values=values_of(upstream),
         points=points_of(arrays), grad_image=GradImage(*image, **NO_SUMS),
         gradients=points_of(targets),
         heads=heads_of(level, arrays, upstream)._replace(WEIGHTS=needs[2]),
@@ -313,13 +313,10 @@ def side_by_side(arrays: Arrays) -> bool:
     return last
 
 
-def planes_of(image: Layout, plan: Plan) -> Planes:
-    """Describe (N, S, H, C) to kernels, without its memory; absent axes have stride 0."""
+def pixels(image: Layout, plan: Plan) -> Planes:
+    """Describe the pixels of the first head of (N, S, H, C) to kernels, without their memory."""
     item, pixel, _, channel = image.strides
-    steps, step = [0, 0, 0], pixel
-    for axis, n in enumerate(plan.spatial[::-1]):
-        steps[axis], step = step, step * n
-    return Planes(None, item, channel, *steps)
+    return planes_of((item, pixel, channel), plan.spatial)
 
 
 def grid_of(points: Layout) -> Layout:
