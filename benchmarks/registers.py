@@ -247,6 +247,13 @@ def measure(build: Build, capability: int) -> dict[str, Any]:
         "flags": dict(build.flags),
         "capability": capability,
         **launch._asdict(),
+        **counted(ptx, capability),
+    }
+
+
+def counted(ptx: str, capability: int) -> dict[str, int]:
+    """Registers, spills, loads and atomic additions."""
+    return {
         **resources(ptx, capability),
         "loads": len(re.findall(r"ld\.global", ptx)),
         "wide_loads": len(re.findall(r"ld\.global[\w.:]*\.v4", ptx)),
@@ -258,9 +265,11 @@ def main() -> None:
     """Compile all kernels, print the table and write it."""
     import triton
 
+    from benchmarks import operator_registers
+
+    made = (measure(*each) for each in itertools.product(builds(), (80, 90)))
     rows = []
-    for build, capability in itertools.product(builds(), (80, 90)):
-        row = measure(build, capability)
+    for row in itertools.chain(made, *map(operator_registers.rows, (80, 90))):
         rows.append(row)
         print(*(f"{key}={value}" for key, value in row.items()), flush=True)
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/benchmarks/gpu-registers.json")

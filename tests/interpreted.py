@@ -1,10 +1,10 @@
-"""What tests of the GPU kernels share: inputs, comparisons, kernels that are only compiled."""
+"""What tests of the GPU kernels share: inputs and comparisons."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import cases
 import numpy as np
@@ -124,39 +124,6 @@ def operator_options(rank: int, mode: Any, boundary: Any, *order: int) -> tuple[
         False,
         order or (0,) * rank,
     )
-
-
-# Compiled, but not launched -----------------------------------------------------------------------
-
-
-class Still:
-    """A stand-in for Triton's driver: everything that a launch queries before it starts."""
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int) -> int:
-        return 0
-
-    def get_current_target(self) -> Any:
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", 90, 32)
-
-
-class Warmed:
-    """A kernel that is compiled where it would be launched."""
-
-    made: ClassVar[list[Any]] = []
-
-    def __init__(self, kernel: Any) -> None:
-        self.kernel = kernel
-
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def warm(*arguments: Any, **options: Any) -> None:
-            self.made.append(self.kernel.warmup(*arguments, grid=grid, **options))
-
-        return warm
 
 
 # Sums that do not depend on the order -------------------------------------------------------------

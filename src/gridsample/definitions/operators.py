@@ -54,7 +54,6 @@ class Operator:
             and None in place of the others.
         lengths: returns the sizes of the axes that only the result has, by name, given the options.
         reads_result: whether the program of the derivatives also reads the result.
-        on_gpu: whether there are programs for GPUs, too.
     """
 
     name: str
@@ -68,7 +67,6 @@ class Operator:
     composed_vjp: Callable[[Any, Array, Sequence[Array], Any, Sequence[bool]], Sequence[Any]]
     lengths: Callable[[Any], Mapping[str, int]] = no_lengths
     reads_result: bool = False
-    on_gpu: bool = False
 
     def __hash__(self) -> int:
         """The hash of the name, which no other operator has."""

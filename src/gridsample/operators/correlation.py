@@ -51,8 +51,8 @@ def correlation_lookup(
         result[l, k] = correlation_l(x / 2**l + offset[k]),  offsets from -radius to radius
 
     with k from 0 to K**D - 1, K = 2 * radius + 1; the x of offsets changes slowest, as in RAFT.  On
-    the CPU, the correlation of all pairs of pixels is not computed: only the dot products of the
-    pixels in the windows are, from copies of the features and of their levels.
+    the CPU and for CUDA tensors, the correlation of all pairs of pixels is not computed: only the
+    dot products of the pixels in the windows are, from copies of the features and of their levels.
 
     The source is Z. Teed, J. Deng, "RAFT", 2020, section 3.2.
 

@@ -359,6 +359,5 @@ WEIGHTED_SUM = declare(
         is_fused=SumOptions.is_fused,
         composed=composed,
         composed_vjp=composed_vjp,
-        on_gpu=True,
     )
 )

@@ -28,9 +28,10 @@ from gridsample.kernels.gpu import parts
 
 pytest.importorskip("triton")
 
-from interpreted import Still, Warmed, deterministic, inputs, rolled
+from interpreted import deterministic, inputs, rolled
 
-from benchmarks import registers
+from benchmarks import operator_registers, registers
+from benchmarks.operator_registers import Still, Warmed
 from gridsample.backends.torch import cuda
 from gridsample.definitions.footprints import Footprint
 from gridsample.kernels import gpu
@@ -88,6 +89,29 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
     assert registers.resources(ptx, capability)["spilled"] <= most
 
 
+OPERATORS = [
+    operator_registers.OperatorBuild("weighted_sum"),
+    operator_registers.OperatorBuild("correlation_lookup", 3),
+    operator_registers.OperatorBuild("correlation_lookup", channels=256, storage="fp16"),
+    operator_registers.OperatorBuild("softmax_splat", channels=3),
+    operator_registers.OperatorBuild("splat_maximum", storage="fp64"),
+]
+
+
+@pytest.mark.parametrize(
+    ("build", "capability"),
+    cases.slow_after(0, [*zip(OPERATORS, itertools.cycle([80, 90]), strict=False)]),
+    ids=str,
+)
+def test_kernels_of_operators_compile_without_spilling_and_in_their_precision(
+    build: operator_registers.OperatorBuild, capability: int
+) -> None:
+    for kernel in operator_registers.warmed(build, capability):
+        text = kernel.asm["ptx"]
+        assert build.storage == "fp64" or ".f64" not in text
+        assert registers.resources(text, capability)["spilled"] == 0
+
+
 def test_interleaved_channels_are_loaded_four_at_a_time() -> None:
     ptx, _ = registers.compile_(registers.Build("gather", last=True), 80)
     assert ptx.count(".v4.b32") >= 4
@@ -105,7 +129,7 @@ def test_calls_select_the_kernels_of_a_gpu(last: bool, monkeypatch: pytest.Monke
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
     plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
-    launch, sums = launching.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
+    launch, sums = launching.LaunchOptions(wrap=Warmed), cuda.exact_sums(image, gpu.additions(plan))
     gpu.gather(plan, image, grid, out, (0, 0), options=launch)
     gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, options=launch)
     gpu.double_backward(

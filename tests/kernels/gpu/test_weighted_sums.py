@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -11,11 +12,10 @@ import torch
 
 pytest.importorskip("triton")
 
-from interpreted import Still, Warmed, deterministic, spaced
+from interpreted import deterministic, spaced
 
-from benchmarks import registers
 from gridsample.backends.torch import BACKEND, cuda_operators
-from gridsample.kernels.gpu import launching
+from gridsample.kernels.gpu.programs import NAMES
 from gridsample.operators import weighted_sum
 from gridsample.operators.sums import WEIGHTED_SUM, options_for
 
@@ -70,16 +70,16 @@ def test_sums_and_gradients_are_those_of_the_composition(
     tensors[1] = spaced(tensors[1])  # as strided tensors come
     tensors[0] = tensors[0].transpose(1, 2).contiguous().transpose(1, 2)
     expected = WEIGHTED_SUM.composed(BACKEND, tensors, options)
-    close(cuda_operators.compute_sums(tensors, options), expected)
+    close(cuda_operators.compute(WEIGHTED_SUM, tensors, options), expected)
     upstream = torch.from_numpy(cases.generator("up").standard_normal(tuple(expected.shape)))
     every = (True, True, True)
-    gradients = cuda_operators.differentiate_sums(upstream, tensors, options, every)
+    gradients = cuda_operators.differentiate(WEIGHTED_SUM, upstream, tensors, options, every)
     others = WEIGHTED_SUM.composed_vjp(BACKEND, upstream, tensors, options, every)
     for gradient, other in zip(gradients, others, strict=True):
         close(gradient, other)
     if case == CASES[0]:
         needed = (False, False, True)
-        alone = cuda_operators.differentiate_sums(upstream, tensors, options, needed)
+        alone = cuda_operators.differentiate(WEIGHTED_SUM, upstream, tensors, options, needed)
         assert alone[:2] == [None, None]
         close(alone[2], others[2])
 
@@ -88,14 +88,14 @@ def test_many_channels_and_narrow_dtypes() -> None:
     """Channels of several tiles, of which the last is incomplete; sums are in float32."""
     tensors, options = inputs(CASES[0], 70, torch.float16)
     tensors[1] = tensors[1].float()
-    result = cuda_operators.compute_sums(tensors, options)
-    expected = cuda_operators.compute_sums([t.float() for t in tensors], options)
+    result = cuda_operators.compute(WEIGHTED_SUM, tensors, options)
+    expected = cuda_operators.compute(WEIGHTED_SUM, [t.float() for t in tensors], options)
     assert result.dtype == torch.float16
     close(result, expected.half())
     wide = [tensor.double() for tensor in tensors]
     close(expected.double(), WEIGHTED_SUM.composed(BACKEND, wide, options), 1e-5)
     upstream, every = torch.ones_like(expected), (True, True, True)
-    gradients = cuda_operators.differentiate_sums(upstream, tensors, options, every)
+    gradients = cuda_operators.differentiate(WEIGHTED_SUM, upstream, tensors, options, every)
     exact = WEIGHTED_SUM.composed_vjp(BACKEND, upstream.double(), wide, options, every)
     for gradient, other, tensor in zip(gradients, exact, tensors, strict=True):
         close(gradient, other.to(tensor.dtype), 1e-2 if tensor.dtype == torch.float16 else 1e-3)
@@ -111,7 +111,7 @@ def test_gradients_do_not_depend_on_the_order_of_queries() -> None:
         given = [tensors[0], tensors[1][:, order], tensors[2][:, order]]
         with deterministic():
             call = upstream, given, options, needed
-            results.append(cuda_operators.differentiate_sums(*call)[0])
+            results.append(cuda_operators.differentiate(WEIGHTED_SUM, *call)[0])
     assert torch.equal(*results)
     close(
         results[0], WEIGHTED_SUM.composed_vjp(BACKEND, upstream, tensors, options, needed)[0], 1e-5
@@ -121,31 +121,12 @@ def test_gradients_do_not_depend_on_the_order_of_queries() -> None:
 def test_empty_tensors() -> None:
     tensors, options = inputs(CASES[0])
     none = [tensors[0], *[tensor[:, :0] for tensor in tensors[1:]]]
-    assert cuda_operators.compute_sums(none, options).shape == (1, 0, 2, 3)
-    upstream = tensors[0].new_ones(1, 0, 2, 3)
-    gradients = cuda_operators.differentiate_sums(upstream, none, options, (True, True, False))
+    assert cuda_operators.compute(WEIGHTED_SUM, none, options).shape == (1, 0, 2, 3)
+    upstream, needed = tensors[0].new_ones(1, 0, 2, 3), (True, True, False)
+    gradients = cuda_operators.differentiate(WEIGHTED_SUM, upstream, none, options, needed)
     assert not gradients[0].any() and gradients[1].shape == none[1].shape
     lone = [tensors[0], tensors[1][..., :0, :], tensors[2][..., :0]]
-    assert not cuda_operators.compute_sums(lone, options).any()
-
-
-def test_kernels_compile_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without spilling, in single precision; four channels are loaded at a time."""
-    from triton.runtime import driver
-
-    monkeypatch.setattr(driver, "_active", Still())
-    monkeypatch.setattr(Warmed, "made", [])
-    wrap = launching.LaunchOptions(wrap=Warmed)
-    monkeypatch.setattr(cuda_operators, "launch_options", lambda tensor: wrap)
-    tensors, options = inputs(CASES[0], 32, torch.float32)
-    cuda_operators.compute_sums(tensors, options)
-    upstream, every = torch.ones(1, 5, 2, 32), (True, True, True)
-    cuda_operators.differentiate_sums(upstream, tensors, options, every)
-    first, further, gradients, _ = Warmed.made  # the first level stores, others add
-    for kernel in (first, further, gradients):
-        text = kernel.asm["ptx"]
-        assert ".f64" not in text and ".v4.b32" in text
-        assert registers.resources(text, 90)["spilled"] == 0
+    assert not cuda_operators.compute(WEIGHTED_SUM, lone, options).any()
 
 
 def test_tensors_on_a_gpu_are_computed_by_one_operator() -> None:
@@ -162,5 +143,6 @@ def test_tensors_on_a_gpu_are_computed_by_one_operator() -> None:
         graph = make_fx(call, tracing_mode="fake")(*tensors)
     targets = [str(node.target) for node in graph.graph.nodes]
     assert "gridsample.weighted_sum.default" in targets
-    for name in ("weighted_sum", "weighted_sum_backward"):
-        assert torch._C._dispatch_has_kernel_for_dispatch_key(f"gridsample::{name}", "CUDA")
+    for name, suffix in itertools.product(NAMES, ("", "_backward")):
+        operator = f"gridsample::{name}{suffix}"
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(operator, "CUDA")

@@ -393,7 +393,7 @@ class ImageGradient:
             wide = empty(first.shape, first, real)
         self.wide = wide.zero_()
         exact = torch.are_deterministic_algorithms_enabled()
-        self.sums = exact_sums(plan, wide, samples) if exact else None
+        self.sums = exact_sums(wide, gpu.additions(plan, samples)) if exact else None
 
     def finish(self) -> Tensor:
         """Return the gradient after all additions."""
@@ -408,13 +408,17 @@ class ImageGradient:
         return self.result
 
 
-def exact_sums(plan: Plan, grad_image: Tensor, samples: int = 1) -> launching.Sums:
-    """Create integer buffers, so that the result does not depend on the order of additions."""
-    count, size = grad_image.numel(), grad_image.element_size()
-    make = functools.partial(torch.zeros, device=grad_image.device)
-    bounds = make(count, dtype=torch.int64 if size == 8 else torch.int32)
+def exact_sums(memory: Tensor, additions: int) -> launching.Sums:
+    """Create integer buffers, so that the result does not depend on the order of additions.
+
+    additions: how many values are added to a number at most.
+    """
+    limbs = memory.element_size() // 4
+    integers = torch.int64 if limbs == 2 else torch.int32
     return launching.Sums(
-        bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan, samples)
+        torch.zeros_like(memory, dtype=integers),
+        memory.new_zeros((limbs, *memory.shape), dtype=torch.int64),
+        launching.room_for(additions),
     )
 
 

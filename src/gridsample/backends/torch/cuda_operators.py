@@ -1,131 +1,109 @@
-"""Fused operators of CUDA tensors, computed by the kernels of `gridsample.kernels.gpu.operators`.
+"""Fused operators of CUDA tensors, computed by the programs of `gridsample.kernels.gpu.operators`.
 
 As in `cuda`, the functions also accept CPU tensors, for Triton's interpreter.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gridsample.backends.base import Needed
 from gridsample.backends.torch.cuda import exact_sums, launch_options, on_device
-from gridsample.backends.torch.operators import numpy_type
-from gridsample.definitions.operators import SumOptions
-from gridsample.kernels.gpu import collect, operators
+from gridsample.definitions.operators import Operator
+from gridsample.kernels.gpu import collect
+from gridsample.kernels.gpu.operators import Context, Total
+from gridsample.kernels.gpu.programs import programs_of
 
 Maybe = Tensor | None
 
 
-class SumLevel(NamedTuple):
-    """One level of weighted sums.
+class FusedCall:
+    """A call of an operator.
 
-    Attributes:
-        number: its number.
-        pixels: its pixels in the images.
-        call: what its sums are.
+    Args:
+        operator: its record.
+        tensors: the arrays.
+        options: its options.
     """
 
-    number: int
-    pixels: slice
-    call: operators.SumCall
+    def __init__(self, operator: Operator, tensors: Sequence[Tensor], options: Any) -> None:
+        self.operator, self.options = operator, options
+        detached = [tensor.detach() for tensor in tensors]
+        self.arrays = dict(zip(operator.names, detached, strict=True))
+        self.sizes = operator.sizes([tensor.shape for tensor in tensors])
+        self.programs = programs_of(operator.name)
+        wide = any(tensor.dtype == torch.float64 for tensor in tensors)
+        self.real = torch.float64 if wide else torch.float32
+        self.like = detached[0]
+        launch = launch_options(self.like)
+        self.context = Context(launch, functools.partial(self.like.new_empty, dtype=self.real))
 
-    def part(self, tensors: Sequence[Maybe]) -> Sequence[Maybe]:
-        """Return its part of tensors like the images, the points and the weights."""
-        images, points, weights = tensors
-        return (
-            None if images is None else images[:, self.pixels],
-            None if points is None else points[:, :, :, self.number],
-            None if weights is None else weights[:, :, :, self.number],
-        )
+    def is_empty(self) -> bool:
+        """Whether some array has no numbers."""
+        return not all(tensor.numel() for tensor in self.arrays.values())
+
+    def result(self) -> Tensor:
+        """Compute the result."""
+        shape = self.operator.shape(self.sizes, self.options)
+        memory = self.like.new_full(shape, self.programs.INITIAL, dtype=self.real)
+        if memory.numel() and not self.is_empty():
+            total = self.total("result", memory)
+            with on_device(self.like):
+                self.programs.compute(self.arrays, self.options, total, self.context)
+                memory = self.collected(total)
+        return memory.to(self.like.dtype)
+
+    def gradients(self, upstream: Tensor, needed: Needed) -> list[Maybe]:
+        """Compute the needed gradients."""
+        given = {**self.arrays, "upstream": upstream.detach()}
+        totals = {
+            name: self.total(name, torch.zeros_like(tensor, dtype=self.real))
+            for (name, tensor), need in zip(self.arrays.items(), needed, strict=True)
+            if need
+        }
+        if totals and upstream.numel() and not self.is_empty():
+            if self.operator.reads_result:
+                given["result"] = self.result()
+            with on_device(self.like):
+                self.programs.differentiate(given, self.options, totals, self.context)
+        return [
+            self.collected(totals[name]).to(tensor.dtype) if name in totals else None
+            for name, tensor in self.arrays.items()
+        ]
+
+    def total(self, name: str, memory: Tensor) -> Total:
+        """Return where values of the result, or of a gradient, go.
+
+        Under torch's deterministic algorithms, sums whose order varies are sums of integers.
+        """
+        additions = self.programs.additions(name, self.sizes, self.options)
+        if not additions or not torch.are_deterministic_algorithms_enabled():
+            return Total(memory)
+        memory = memory.contiguous()
+        return Total(memory, exact_sums(memory, additions))
+
+    def collected(self, total: Total) -> Tensor:
+        """Return the tensor of a total after all additions."""
+        memory: Tensor = total.memory
+        if total.sums is None:
+            return memory
+        result = torch.empty_like(memory)
+        collect(total.sums, memory, result, options=self.context.launch)
+        return result
 
 
-def levels_of(tensors: Sequence[Tensor], options: SumOptions) -> Iterator[SumLevel]:
-    """Yield the levels of weighted sums."""
-    images, queries, begin = tensors[0], tensors[1].shape[1], 0
-    types = numpy_type(images.dtype, "images"), numpy_type(real_of(tensors), "real")
-    for number, size in enumerate(options.levels()):
-        plan = operators.sum_plan(options, size, tuple(images.shape), queries, *types)
-        pixels = slice(begin, begin + math.prod(size))
-        yield SumLevel(
-            number, pixels, operators.SumCall(plan, options.coords == "unit", number > 0)
-        )
-        begin = pixels.stop
+def compute(operator: Operator, tensors: Sequence[Tensor], options: Any) -> Tensor:
+    """Compute the result of an operator."""
+    return FusedCall(operator, tensors, options).result()
 
 
-def real_of(tensors: Sequence[Tensor]) -> torch.dtype:
-    """Return the dtype of sums."""
-    wide = any(tensor.dtype == torch.float64 for tensor in tensors)
-    return torch.float64 if wide else torch.float32
-
-
-def compute_sums(tensors: Sequence[Tensor], options: SumOptions) -> Tensor:
-    """Compute the result of `gridsample.operators.weighted_sum`."""
-    images, points, _ = tensors = [tensor.detach() for tensor in tensors]
-    items, queries, heads = points.shape[:3]
-    shape = items, queries, heads, images.shape[3]
-    out = images.new_empty(shape, dtype=real_of(tensors))
-    if not out.numel() or not all(tensor.numel() for tensor in tensors):
-        return out.zero_().to(images.dtype)
-    launch = launch_options(images)
-    with on_device(images):
-        for level in levels_of(tensors, options):
-            arrays = operators.SumArrays(*level.part(tensors))
-            operators.weighted_sum(level.call, arrays, out, options=launch)
-    return out.to(images.dtype)
-
-
-def differentiate_sums(
-    upstream: Tensor, tensors: Sequence[Tensor], options: SumOptions, needed: Needed
+def differentiate(
+    operator: Operator, upstream: Tensor, tensors: Sequence[Tensor], options: Any, needed: Needed
 ) -> list[Maybe]:
-    """Compute the needed gradients of `gridsample.operators.weighted_sum`."""
-    tensors, real = [tensor.detach() for tensor in tensors], real_of(tensors)
-    gradients = [
-        torch.zeros_like(tensor, dtype=real) if need else None
-        for tensor, need in zip(tensors, needed, strict=True)
-    ]
-    if any(needed) and all(tensor.numel() for tensor in (upstream, *tensors)):
-        with on_device(upstream):
-            for level in levels_of(tensors, options):
-                differentiate_level(level, upstream.detach(), tensors, gradients)
-    return [
-        None if gradient is None else gradient.to(tensor.dtype)
-        for gradient, tensor in zip(gradients, tensors, strict=True)
-    ]
-
-
-def differentiate_level(
-    level: SumLevel, upstream: Tensor, tensors: Sequence[Tensor], gradients: Sequence[Maybe]
-) -> None:
-    """Compute the gradients of one level.
-
-    Under torch's deterministic algorithms, that of the pixels is a sum of integers.
-    """
-    launch, arrays = launch_options(upstream), operators.SumArrays(*level.part(tensors))
-    targets = operators.SumGradients(*level.part(gradients))
-    call = level.call, upstream, arrays
-    if targets.image is None or not torch.are_deterministic_algorithms_enabled():
-        operators.weighted_sum_backward(*call, targets, options=launch)
-        return
-    wide = torch.zeros_like(targets.image, memory_format=torch.contiguous_format)
-    sums = exact_sums(level.call.plan, wide, arrays.points.shape[3])
-    own = targets._replace(image=wide)
-    operators.weighted_sum_backward(*call, own, sums=sums, options=launch)
-    total = torch.empty_like(wide)
-    collect(sums, wide, total, options=launch)
-    targets.image.copy_(total)
-
-
-class Programs(NamedTuple):
-    """The functions that compute an operator: its result, and its gradients."""
-
-    result: Callable[[Sequence[Tensor], Any], Tensor]
-    gradients: Callable[[Tensor, Sequence[Tensor], Any, Needed], Sequence[Maybe]]
-
-
-# By the name of the operator.
-PROGRAMS = {"weighted_sum": Programs(compute_sums, differentiate_sums)}
+    """Compute the needed gradients of an operator."""
+    return FusedCall(operator, tensors, options).gradients(upstream, needed)

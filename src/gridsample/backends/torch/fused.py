@@ -39,6 +39,7 @@ from gridsample.backends.torch.schemas import method_of, text_of
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.operators import Operator
 from gridsample.kernels import of_operators
+from gridsample.kernels.gpu.programs import NAMES
 
 Array = np.ndarray[Any, Any]
 Maybe = Tensor | None
@@ -194,15 +195,13 @@ class TorchOperator(NamedTuple):
     def cuda(self, *arguments: Any) -> Tensor:
         """Compute the result for CUDA tensors."""
         tensors, options = arguments[: self.arrays], arguments[self.arrays :]
-        programs = cuda_operators.PROGRAMS[self.operator.name]
-        return programs.result(tensors, options_of(self.operator, options))
+        return cuda_operators.compute(self.operator, tensors, options_of(self.operator, options))
 
     def cuda_backward(self, upstream: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
         """Compute the gradients for CUDA tensors."""
         tensors, needed, options = self.split(arguments)
-        programs = cuda_operators.PROGRAMS[self.operator.name]
-        gradients = programs.gradients(upstream, tensors, options, needed)
-        return with_empty(tensors, gradients)
+        call = self.operator, upstream, tensors, options, needed
+        return with_empty(tensors, cuda_operators.differentiate(*call))
 
     def fake(self, *arguments: Any) -> Tensor:
         """Allocate the result, for tensors without data."""
@@ -318,7 +317,7 @@ def define(operator: Operator, backend: Backend) -> None:
         LIBRARY.define(schema, tags=torch.Tag.pt2_compliant_tag)
     LIBRARY.impl(name, rule.cpu, "CPU")
     LIBRARY.impl(backward, rule.cpu_backward, "CPU")
-    if operator.on_gpu and cuda.DEVICES:
+    if name in NAMES and cuda.DEVICES:
         LIBRARY.impl(name, rule.cuda, "CUDA")
         LIBRARY.impl(backward, rule.cuda_backward, "CUDA")
     LIBRARY.impl(name, rule.autograd, "Autograd", with_keyset=True)
@@ -333,7 +332,7 @@ def define(operator: Operator, backend: Backend) -> None:
 
 def has_program(operator: Operator, tensors: Sequence[Tensor], options: Any) -> bool:
     """Whether programs compute an operator for tensors."""
-    devices = ("cpu", *cuda.DEVICES) if operator.on_gpu else ("cpu",)
+    devices = ("cpu", *cuda.DEVICES) if operator.name in NAMES else ("cpu",)
     return tensors[0].device.type in devices and operator.is_fused(options)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,9 +25,9 @@ from gridsample.definitions.dtypes import is_differentiable
 from gridsample.definitions.footprints import Footprint, deepest, levels
 from gridsample.definitions.methods import NEAREST, Method
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.gpu import sweeps, weighted_sums
+from gridsample.kernels.gpu import footprints, sweeps
 from gridsample.kernels.gpu.choices import ALONE, IN_PIXELS, TO_CENTRES, TO_EDGES, describe
-from gridsample.kernels.gpu.flattening import check, flat_values, parameters
+from gridsample.kernels.gpu.flattening import Function, check, flat_values, parameters
 from gridsample.kernels.gpu.launching import (
     DEFAULTS,
     NEITHER,
@@ -75,10 +75,6 @@ FLAT = 1024
 MAX_RANK = 3
 
 
-# All kernels by name.
-KERNELS = {kernel.__name__: kernel for kernel in (*sweeps.KERNELS, *weighted_sums.KERNELS)}
-
-
 # What kernels are compiled for -------------------------------------------------------------------
 
 
@@ -111,6 +107,20 @@ def odd(plan: Plan) -> bool:
 
 # For a gradient to which values are added directly.
 NO_SUMS: dict[str, Any] = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
+
+
+def real_type(dtype: Any) -> Any:
+    """Return Triton's dtype of sums, given that of NumPy or of another library."""
+    import triton.language as tl
+
+    return tl.float64 if dtype.itemsize == 8 else tl.float32
+
+
+def index_type(tensors: Iterable[Layout]) -> Any:
+    """Return Triton's dtype of the offsets within an item of some tensors."""
+    import triton.language as tl
+
+    return tl.int64 if max(map(reach, tensors)) >= FAR else tl.int32
 
 
 def reach(tensor: Layout) -> int:
@@ -184,7 +194,7 @@ def is_plain(name: str, plan: Plan) -> bool:
 
 
 def sampling_call(
-    name: str, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
+    kernel: Function, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
     last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, level: int = 0,
     **records: Any,
 ) -> Call:  # fmt: skip
@@ -200,8 +210,7 @@ def sampling_call(
         raise ValueError(
             f"input has {rank} spatial axes; accepted on a GPU: 1 to {MAX_RANK}, or any on the CPU"
         )
-    import triton.language as tl
-
+    name = kernel.__name__
     visits *= math.prod(method.taps for method in plan.methods)
     shared = plan.items if plan.grid_items == 1 else 1
     # Many taps of successive points share lines of the cache already.
@@ -209,7 +218,6 @@ def sampling_call(
     extent = Extent(plan.points, row, plan.channels, plan.grid_items, shared)
     shape = shape_launch(extent, last, visits, plan.real.itemsize, is_plain(name, plan))
     blocks = blocks_of(plan.points, plan.out[-1], shape.block, shape.width)
-    far = max(map(reach, (grid, *tensors))) >= FAR
     spread, displaced = plan.footprint is not None, plan.coords == "displacement"
     full, plan = plan, halved(plan, level) if spread else plan
     sizes = (*plan.spatial[::-1], 1, 1)
@@ -226,15 +234,13 @@ def sampling_call(
     tile = Tile(
         **axes(plan, order, tables), RANK=rank,
         SOURCE=MAPPED if affine else DISPLACED if displaced else GIVEN,
-        LAST=last, REAL=tl.float64 if plan.real.itemsize == 8 else tl.float32,
-        INDEX=tl.int64 if far else tl.int32, BLOCK=shape.block, WIDTH=shape.width,
-        DEPTH=shape.depth,
+        LAST=last, REAL=real_type(plan.real), INDEX=index_type((grid, *tensors)),
+        BLOCK=shape.block, WIDTH=shape.width, DEPTH=shape.depth,
         FILLED=plan.filled and fill is not None, UNITS=units_of(full), SPREAD=spread,
     )  # fmt: skip
     of_fill = Fill(None, 0 if fill is None or fill.shape[0] == 1 else fill.strides[0])
     own_records = {"grid": grid_of(grid, affine), "fill": of_fill, "work": work, "tile": tile}
     own_records["footprint"] = footprint_params(full, level)
-    kernel = KERNELS[name]
     taken = parameters(kernel)
     own_records = {key: record for key, record in own_records.items() if key in taken}
     check(kernel, own_records | records, NEITHER)
@@ -306,21 +312,21 @@ def measuring_call(plan: Plan, grid: Layout, affine: bool) -> Call:
     """Make the call for `measure_footprints`; for maps, it looks at one point of each."""
     order = (0,) * len(plan.spatial)
     lone = replace(plan, image_items=1, channels=1)
-    call = sampling_call("measure_footprints", lone, order, grid, (), False, affine, None, 1, 1)
+    kernel = footprints.measure_footprints
+    call = sampling_call(kernel, lone, order, grid, (), False, affine, None, 1, 1)
     if affine:
         call = call.but(work_points=1, tile_WIDTH=call.arguments["tile_BLOCK"])
         call.programs = plan.grid_items
     return call
 
 
-def room_for(plan: Plan, samples: int = 1) -> int:
-    """Return the bits of a limb that one addition may use, such that even the sum of all fits.
+def additions(plan: Plan, samples: int = 1) -> int:
+    """Return how many values are added to a pixel at most.
 
     samples: the most samples of a point.
     """
-    taps = samples * math.prod(method.taps for method in plan.methods)
     shared = plan.items if plan.image_items == 1 else 1
-    return 62 - math.ceil(math.log2(max(1, plan.points * shared * taps)))
+    return plan.points * shared * samples * math.prod(method.taps for method in plan.methods)
 
 
 def gather(
@@ -358,7 +364,7 @@ def gather_call(
         dtype = plan.dtype
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return sampling_call(
-        "gather", plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
+        sweeps.gather, plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
         level, image=planes(image, plan.items), out=values_of(out, plan.items),
         outputs=Outputs(
             COPY=copied and not plan.votes, VOTE=plan.votes, NAN=not rounds and is_value,
@@ -426,8 +432,8 @@ def backward_call(
     first, second = image or grad_image, grad_image or image
     assert first is not None and second is not None
     return sampling_call(
-        "backward", plan, order, grid, (values, first, second), side_by_side(second), affine, fill,
-        4 if exact else 2, 2 if need_grid else 1, level, image=planes(first, items),
+        sweeps.backward, plan, order, grid, (values, first, second), side_by_side(second), affine,
+        fill, 4 if exact else 2, 2 if need_grid else 1, level, image=planes(first, items),
         grad_image=grad_image_of(second, items), values=values_of(values, items),
         needs=Needs(need_image, need_grid, JOIN=crowded(plan, second), SUMS=AS_THEY_COME),
     )  # fmt: skip
@@ -491,7 +497,7 @@ def double_backward_call(
     # If no axis has a derivative, the result does not depend on the grid.
     varies = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
     return sampling_call(
-        "double_backward", plan, order, grid, (values, image, up, under, target),
+        sweeps.double_backward, plan, order, grid, (values, image, up, under, target),
         side_by_side(image), False, fill, 6 if exact else 4, 3, image=planes(image, items),
         by_image=planes(up, items),
         grad_image=grad_image_of(under, items), values=values_of(values, items),
@@ -508,12 +514,10 @@ def collect(
     sums: Sums, grad_image: Tensor, out: Tensor, *, options: LaunchOptions = DEFAULTS
 ) -> None:
     """Convert exact sums to ``out``: the gradient's dense layout, and any floating dtype."""
-    import triton.language as tl
-
     count = grad_image.numel()
-    record = GradImage(grad_image, *(0,) * 5, **sums.arguments(grad_image))
+    record = GradImage(grad_image, *(0,) * 5, **sums.arguments())
     known = {
         "grad_image": record, "out": out, "count": count,
-        "REAL": tl.float64 if grad_image.element_size() == 8 else tl.float32, "BLOCK": FLAT,
+        "REAL": real_type(grad_image.dtype), "BLOCK": FLAT,
     }  # fmt: skip
     launch("collect", False, -(-count // FLAT), 4, flat_values(**known), options)

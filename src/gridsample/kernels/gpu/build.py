@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import linecache
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from gridsample.definitions import axis
-from gridsample.kernels.gpu import choices, footprints, parts, sums, sweeps, taps, weighted_sums
+from gridsample.kernels.gpu import choices, footprints, parts, programs, sums, sweeps, taps
 from gridsample.kernels.gpu.flattening import flat_definition
 from gridsample.kernels.gpu.records import FootprintParams, Work
 
 Function = Callable[..., Any]
+
+# The programs of fused operators.
+OPERATORS = [programs.programs_of(name) for name in programs.NAMES]
 
 # Ordered so that each function uses only those before it.
 FUNCTIONS: tuple[Function, ...] = (
@@ -29,7 +33,11 @@ FUNCTIONS: tuple[Function, ...] = (
     *(axis.fold_index, axis.fold_sign, axis.weight),
     *(taps.locate, taps.fold_taps, taps.any_kept, taps.weigh),
     *sweeps.FUNCTIONS,
-    *weighted_sums.FUNCTIONS,
+    *itertools.chain.from_iterable(each.FUNCTIONS for each in OPERATORS),
+)
+KERNELS: tuple[Function, ...] = (
+    *sweeps.KERNELS,
+    *itertools.chain.from_iterable(each.KERNELS for each in OPERATORS),
 )
 
 # Arguments whose values do not cause recompilation.
@@ -163,7 +171,7 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
         if interpreted and function in (parts.plus, parts.larger):
             name = function.__name__
             names[name] = known_reduction(name, names[name])
-    for kernel in (*sweeps.KERNELS, *weighted_sums.KERNELS):
+    for kernel in KERNELS:
         options = {} if interpreted else {"do_not_specialize": COUNTS}
         unrolled = not (rolled or interpreted)
         names[kernel.__name__] = jit(strip(kernel, {**names}, kernel.__name__, unrolled), **options)

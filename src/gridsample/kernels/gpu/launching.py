@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -154,9 +155,9 @@ class Sums(NamedTuple):
     """The buffers for exact sums: values are added in any order, with the same result.
 
     Attributes:
-        bounds: zeros, integers of the width and number of the gradient's floats.
-        limbs: zeros, 64-bit integers, as many for each limb: one limb for 32-bit floats,
-            otherwise two.
+        bounds: zeros, integers of the width and shape of the gradient's floats.
+        limbs: zeros, 64-bit integers, as many for each limb, which are the first axis: one limb for
+            32-bit floats, otherwise two.
         room: the bits of a limb that one addition may use.
     """
 
@@ -164,12 +165,17 @@ class Sums(NamedTuple):
     limbs: Tensor
     room: int
 
-    def arguments(self, grad_image: Tensor) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Return the fields of a gradient's record."""
         return {
-            "bounds": self.bounds, "limbs": self.limbs, "limb": grad_image.numel(),
+            "bounds": self.bounds, "limbs": self.limbs, "limb": self.limbs.stride(0),
             "room": self.room,
         }  # fmt: skip
+
+
+def room_for(additions: int) -> int:
+    """Return the bits of a limb that one addition may use, such that even the sum of all fits."""
+    return 62 - math.ceil(math.log2(max(1, additions)))
 
 
 class Call:
@@ -223,7 +229,7 @@ class Call:
         if sums is None or grad_image is None:
             self.run(options, **tensors)
             return
-        exact = {f"grad_image_{name}": n for name, n in sums.arguments(grad_image).items()}
+        exact = {f"grad_image_{name}": n for name, n in sums.arguments().items()}
         bounds = self.but(**exact, needs_SUMS=MEASURED, needs_GRID=False, needs_VALUES=False)
         bounds.run(options, **tensors)
         self.but(**exact, needs_SUMS=EXACT).run(options, **tensors)

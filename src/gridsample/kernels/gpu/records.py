@@ -73,8 +73,55 @@ class Heads(NamedTuple):
     values: Any
     grid_point: Any  # between the coordinates of the points of a query
     UNIT: Static  # whether coordinates are from 0 to 1
-    CONTINUES: Static  # whether sums begin with what the output has
     WEIGHTS: Static  # whether the gradient of the weights is needed
+
+
+class Windows(NamedTuple):
+    """The windows of correlation lookups in a level; queries are the points of `Work`."""
+
+    shrink: Any  # the pixels of the level for each pixel of the first one, along an axis
+    RADIUS: Static  # how many pixels a window extends from its centre
+    SCALE: Static  # the factor of dot products
+
+
+class SplatPoints(NamedTuple):
+    """Points that are splatted: their positions, metrics and values."""
+
+    grid: Grid
+    metric: Values
+    values: Values
+
+
+class SplatPixels(NamedTuple):
+    """The pixels to which points are splatted: greatest metrics, and sums of weights."""
+
+    greatest: Planes
+    total: Planes
+
+
+class Splat(NamedTuple):
+    """What determines the weights of splatted values."""
+
+    HARD: Static  # whether only values of the greatest metric of a pixel count
+    DIVIDED: Static  # whether weights are divided by their sums; otherwise, these are computed
+    TINY: Static  # the least normal number
+
+
+class SplatNeeds(NamedTuple):
+    """What `splat_gradients` computes."""
+
+    VALUES: Static
+    METRIC: Static
+    GRID: Static
+
+
+class WindowNeeds(NamedTuple):
+    """What `window_gradients` computes, and how it adds to pixels."""
+
+    IMAGE: Static  # the gradient of the images
+    GRID: Static  # that of the positions
+    VALUES: Static  # that of the source
+    SUMS: Static  # how values are added to pixels
 
 
 class Fill(NamedTuple):
