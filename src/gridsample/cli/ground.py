@@ -14,9 +14,8 @@ from gridsample.alpha import divide, multiply
 from gridsample.cli.files import PreparedPage, antialiases, sampled_alpha
 from gridsample.cli.maps import check_canvas, georeference_of
 from gridsample.cli.nodata import nodata_of, number_of, with_nodata
-from gridsample.geo.plans import positions
 from gridsample.geo.rasters import Raster, covering, crs_of
-from gridsample.geo.warping import Resampling, shrinks, warped_bands
+from gridsample.geo.warping import Resampling, shrinks
 from gridsample.io.geotiff import GeoReference
 
 # Options of `warp` that have no meaning here.
@@ -151,7 +150,7 @@ def reprojected_page(
     """Return a page of the output, the pixels of which are computed in bands."""
     image, (rows, columns) = page.image, target.shape
     canvas = check_canvas((columns, rows), image)
-    place, plan = place_of(target, arguments), positions(source, target)
+    place, plan = place_of(target, arguments), resampling.plan(source, target)
     alpha = sampled_alpha(image, arguments)
     copies = warp.copies_pixels(arguments.mode, 2, antialias=resampling.antialias)
     nodata_of(image, arguments, alpha, copies)  # an error if there are both
@@ -166,7 +165,7 @@ def reprojected_page(
         array, done = page.pixels(), 0
         dtype = array.dtype.newbyteorder("=")
         values: Any = array if alpha is None else multiply(array, alpha)
-        for band in warped_bands(np.moveaxis(values, -1, 0)[np.newaxis], plan, resampling):
+        for band in resampling.bands(np.moveaxis(values, -1, 0)[np.newaxis], plan):
             last = np.moveaxis(band[0], 0, -1)
             yield last if alpha is None else divide(last, alpha, dtype)
             done += len(last)
