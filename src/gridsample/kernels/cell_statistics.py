@@ -129,20 +129,27 @@ def steps(array: Array) -> list[int]:
 
 
 def list_bytes(corners: Array, statistic: Statistic, size: Sequence[int]) -> int:
-    """Return the memory for the values of a group of cells, and for their weights."""
-    most = 1
-    for axis, n in enumerate(reversed(size)):
-        places = corners[..., axis]
-        ends = [places[:, :-1, :-1], places[:, :-1, 1:], places[:, 1:, 1:], places[:, 1:, :-1]]
-        away = [end - ends[0] for end in ends[1:]]
-        if axis == 0 and statistic.period is not None:
-            away = [x - statistic.period * np.rint(x / statistic.period) for x in away]
-        extent = functools.reduce(np.maximum, away).clip(0) - functools.reduce(
-            np.minimum, away
-        ).clip(None, 0)
-        longest = float(np.max(extent, initial=0.0, where=np.isfinite(extent)))
-        most *= int(min(n, longest + 2))
-    return 2 * 8 * host().lanes(REAL) * most
+    """Return the memory for the values of a group of cells, and for their weights.
+
+    An entry of the list is a pixel of at least one cell of the group.
+    """
+    lanes = host().lanes(REAL)
+    columns = extents(corners[..., 0], size[1], statistic.period)
+    rows = extents(corners[..., 1], size[0], None)
+    most = min(columns.max() * rows.max(), lanes * (columns * rows).max())
+    return 2 * 8 * lanes * int(most)
+
+
+def extents(places: Array, n: int, period: float | None) -> Array:
+    """Return how many pixels of an axis of n cells may span, given corners along it."""
+    ends = [places[:, :-1, 1:], places[:, 1:, 1:], places[:, 1:, :-1]]
+    with np.errstate(all="ignore"):
+        away = [end - places[:, :-1, :-1] for end in ends]
+        if period is not None:
+            away = [x - period * np.rint(x / period) for x in away]
+        last = functools.reduce(np.maximum, away).clip(0)
+        pixels = last - functools.reduce(np.minimum, away).clip(None, 0) + 2
+    return np.asarray(np.floor(np.where(pixels <= n, pixels, n)))
 
 
 @functools.lru_cache(maxsize=64)
