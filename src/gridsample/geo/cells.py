@@ -12,7 +12,7 @@ from gridsample.geo.plans import Positions, corners
 from gridsample.geo.rasters import Raster
 from gridsample.ops.cell_statistics import cell_statistics
 
-BAND = 2**20  # corners that are in memory at once
+BAND = 2**18  # corners that are in memory at once
 
 
 class Summary(NamedTuple):
