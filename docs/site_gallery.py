@@ -23,7 +23,8 @@ SECTIONS = {
         "antialiasing", "floor", "splines", "boundaries", "pyramid", "colour_table",
     ),
     "Labels, holes, measurements": (
-        "labels", "holes", "elevation", "relief", "profile", "point_features",
+        "labels", "holes", "elevation", "relief", "mercator", "cells", "profile",
+        "point_features",
     ),
     "Flow and registration": (
         "flow_warp", "occlusions", "view_between", "matching", "flow_colours", "registration",
@@ -37,7 +38,7 @@ SECTIONS = {
 GUIDES = {
     "coordinates": ("crop_zoom", "polar", "swirl"),
     "recipes": ("rotate", "elastic", "profile", "point_features"),
-    "gradients": ("relief",), "colour": ("colour_table",),
+    "gradients": ("relief",), "colour": ("colour_table",), "rasters": ("mercator", "cells"),
     "boundaries": ("boundaries",), "antialiasing": ("antialiasing", "floor"),
     "methods": ("splines",), "labels": ("labels",), "missing": ("holes", "elevation"),
     "resizing": ("pyramid",), "fields": ("perspective", "flow_colours", "thin_plate"),
@@ -99,7 +100,7 @@ def index() -> str:
         "# Gallery",
         "Each picture is the result of a short script on a photo or volume that ships with "
         "scikit-image, Matplotlib or nibabel. The scripts run unchanged: `pip install "
-        '"gridsample[cli]" scikit-image`, for some cards also torch or onnxruntime.',
+        '"gridsample[cli]" scikit-image`, for some cards also torch, onnxruntime or pyproj.',
         " ".join(f"[{section}](#{anchor(section)})" for section in SECTIONS) + "\n{ .jumps }",
     ]
     for section, names in SECTIONS.items():

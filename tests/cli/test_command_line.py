@@ -65,7 +65,7 @@ def files():
         ("resize p.png o.png yes --scale 2", "got 3 files: p.png, o.png, yes; accepted"),
         ("warp p.png o.png --boundary wrap", "did you mean --padding?"),
         ("warp p.png o.png --matrix m.txt", "did you mean --homography?"),
-        ("warp p.png o.png --twist 3", "there is no option --twist (see"),
+        ("warp p.png o.png --juggle 3", "there is no option --juggle (see"),
         ("warp p.png o.png -x", "there is no option -x (see"),
         ("warp p.png o.png --output o", "there is no option --output; did you mean --out?"),
         ("warp p.png o.png --rotat 3", "did you mean --rotate?"),

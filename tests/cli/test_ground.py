@@ -97,6 +97,26 @@ def test_pixels_and_tags_are_those_of_reproject(
     assert (dx, dy) == resolution * (2 // len(resolution))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "statistic"), [("float32", "median"), ("int16", "sum"), ("int16", "0.9")]
+)
+def test_statistics_are_those_of_reproject(tmp_path: Path, dtype: str, statistic: str) -> None:
+    import gridsample.xarray
+
+    corner, image = (500_000.0, 5_300_000.0), heights(dtype)
+    write(tmp_path / "in.tif", image, 32632, corner, 20.0)
+    words = ["warp", tmp_path / "in.tif", tmp_path / "out.tif", "--crs", "EPSG:3857"]
+    assert run(*words, "--resolution", "100", "--statistic", statistic) == 0
+    method = 0.9 if statistic == "0.9" else statistic
+    image = as_data_array(image, 32632, corner, 20.0)
+    expected = gridsample.xarray.reproject(image, 3857, resolution=100, method=method)
+    with tifffile.TiffFile(tmp_path / "out.tif") as file:
+        result = file.asarray()
+        assert (42113 in file.pages[0].tags) == (statistic != "sum")
+    np.testing.assert_array_equal(result, expected)
+    assert result.dtype == expected.dtype and (result > 0).any()
+
+
 def test_like_another_coordinate_system(tmp_path: Path) -> None:
     image = heights()
     write(tmp_path / "in.tif", image, 32632, (500_000.0, 5_300_000.0), 20.0)
@@ -152,6 +172,10 @@ def test_overviews_and_alpha(tmp_path: Path) -> None:
         (["--resolution", "3"], "give --crs"),
         (["--crs", "EPSG:3857", "--resolution=-3"], "one or two positive numbers"),
         (["--crs", "EPSG:3857", "--resolution=1,2,3"], "one or two positive numbers"),
+        (["--statistic", "min"], "in another coordinate system: give --crs"),
+        (["--crs", "EPSG:3857", "--statistic", "mean"], "a number from 0 to 1"),
+        (["--crs", "EPSG:3857", "--statistic", "1.5"], "accepted: average, min"),
+        (["--crs", "EPSG:3857", "--statistic", "max", "--mode", "nearest"], "in place of --mode"),
     ],
 )
 def test_errors(tmp_path: Path, words: list[str], message: str, capsys: Any) -> None:

@@ -12,7 +12,8 @@ import xarray
 
 import gridsample
 import gridsample.xarray
-from gridsample.geo import Raster, positions, warping
+from gridsample import geo
+from gridsample.geo import Raster, cell_statistics, corners, positions, warping
 from gridsample.xarray import reproject
 
 pyproj = pytest.importorskip("pyproj")
@@ -44,17 +45,12 @@ def raster(source: Raster, dtype: str = "float32", **attributes: Any) -> xarray.
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("method", ["nearest", "bilinear", "cubic", "average", "mode"])
-def test_lazy_outputs_in_any_chunks_are_those_in_memory(name: str, method: str) -> None:
+@pytest.mark.parametrize("method", ["nearest", "bilinear", "cubic", "average", "mode", 0.7])
+def test_lazy_outputs_in_any_chunks_are_those_in_memory(name: str, method: str | float) -> None:
     source, target = TARGETS[name]
     dtype = "uint8" if method in ("mode", "nearest") else "float32"
     image = raster(source, dtype, nodata=0 if dtype == "uint8" else -7)
     whole = reproject(image, like=target, method=method)
-    if (name, method) == ("pole", "average"):  # long areas, beside the pole
-        assert np.isfinite(whole).mean() > 0.9
-        with pytest.raises(ValueError, match="in chunks takes up to max_samples=16"):
-            reproject(image.chunk(), like=target, method=method).compute()
-        return
     rng = np.random.default_rng(1)
     for _ in range(2):
         parts = {
@@ -68,12 +64,41 @@ def test_lazy_outputs_in_any_chunks_are_those_in_memory(name: str, method: str) 
         assert lazy.chunks is not None and lazy.dtype == whole.dtype == image.dtype
 
 
-@pytest.mark.parametrize("method", ["bilinear", "average"])
+@pytest.mark.parametrize("method", ["bilinear", "mode", "average"])
 def test_bands_in_memory_are_parts_of_the_whole(method: str, monkeypatch: Any) -> None:
     source, target = TARGETS["coarse"]
-    whole = reproject(raster(source), like=target, method=method)
-    monkeypatch.setattr(warping, "BAND", 3 * target.shape[1])
-    np.testing.assert_array_equal(reproject(raster(source), like=target, method=method), whole)
+    image = raster(source, "uint8" if method == "mode" else "float32")
+    whole = reproject(image, like=target, method=method)
+    for module in (warping, geo.cells):
+        monkeypatch.setattr(module, "BAND", 3 * target.shape[1])
+    np.testing.assert_array_equal(reproject(image, like=target, method=method), whole)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("method", ["sum", "max", "count"])
+def test_statistics_of_areas(method: str, dtype: str) -> None:
+    """They are those of `cell_statistics`, and sums that of the image."""
+    source, target = TARGETS["coarse"]
+    image = raster(source, dtype, nodata=0 if dtype == "uint8" else -7)
+    values = image.values[None].astype("float64")
+    values[values == (0 if dtype == "uint8" else -7)] = np.nan
+    plan = corners(source, target)
+    expected = cell_statistics(values, plan(), method, missing="ignore")[0]
+    result = reproject(image, like=target, method=method)
+    is_same = dtype == "float32" or method == "max"
+    assert result.dtype == (dtype if is_same else "float64")
+    assert ("nodata" in result.attrs) == is_same
+    missing = 0 if dtype == "uint8" else -7
+    if is_same and method != "count":
+        expected = np.where(np.isnan(expected), missing, expected)
+    np.testing.assert_allclose(result.values, expected, 1e-6)
+    lazy = reproject(image.chunk(x=40, y=33), like=target, method=method, chunks=(10, 9))
+    with dask.config.set(scheduler="synchronous"):
+        np.testing.assert_array_equal(lazy.values, result.values)
+    if method == "count":
+        inside = (np.isfinite(values)).sum((2, 3))[0]
+        whole = reproject(image, 3857, resolution=50, method=method).sum(("y", "x"))
+        np.testing.assert_allclose(whole, inside, 1e-5)
 
 
 def test_values_are_those_of_grid_sample_at_the_positions() -> None:

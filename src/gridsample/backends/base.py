@@ -21,6 +21,7 @@ from gridsample.definitions.operators import Operator
 from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
 from gridsample.definitions.request import Request
 from gridsample.definitions.shapes import Shape
+from gridsample.definitions.statistics import Statistic
 
 # An array of the backend's library, and a dtype as the library represents it.
 Array = Any
@@ -414,6 +415,26 @@ class Backend(Protocol):
         See `gridsample.kernels.colour_tables.look_up`.
         """
         return None
+
+    def cell_statistics(
+        self,
+        image: Array,
+        corners: Array,
+        weights: Array | None,
+        statistic: Statistic,
+        threads: int | None,
+    ) -> Array:
+        """Compute a statistic of cells, (N, C, rows, columns), without gradients.
+
+        See `gridsample.kernels.cell_statistics.compute`.
+
+        Raises:
+            TypeError: the arrays are not in memory that the kernel reads, or need gradients.
+        """
+        raise TypeError(
+            "cell_statistics takes NumPy arrays and tensors on the CPU; convert the arrays by "
+            "numpy.asarray"
+        )
 
     def fill(self, image: Array, options: Options) -> Array:
         """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.

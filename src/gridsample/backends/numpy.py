@@ -30,7 +30,8 @@ from gridsample.definitions.plan import Plan
 from gridsample.definitions.request import Request, ResizeRequest, is_default_fill, without_fill
 from gridsample.definitions.resizing import Sizes, plain_resizing
 from gridsample.definitions.shapes import Shape
-from gridsample.kernels import of_colour_tables, of_operators, on_cpu
+from gridsample.definitions.statistics import Statistic
+from gridsample.kernels import of_cell_statistics, of_colour_tables, of_operators, on_cpu
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, address_of, addresses_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
@@ -539,6 +540,18 @@ class NumPy(Backend):
         result: Array | None = of_colour_tables().look_up(
             image, table, on_simplices, factors, threads
         )
+        return result
+
+    def cell_statistics(
+        self,
+        image: Array,
+        corners: Array,
+        weights: Array | None,
+        statistic: Statistic,
+        threads: int | None,
+    ) -> Array:
+        """Compute a statistic of cells."""
+        result: Array = of_cell_statistics().compute(image, corners, weights, statistic, threads)
         return result
 
     def prefilter(

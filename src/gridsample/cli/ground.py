@@ -14,9 +14,9 @@ from gridsample.alpha import divide, multiply
 from gridsample.cli.files import PreparedPage, antialiases, sampled_alpha
 from gridsample.cli.maps import check_canvas, georeference_of
 from gridsample.cli.nodata import nodata_of, number_of, with_nodata
-from gridsample.geo.plans import positions
+from gridsample.geo.cells import Summary
 from gridsample.geo.rasters import Raster, covering, crs_of
-from gridsample.geo.warping import Resampling, shrinks, warped_bands
+from gridsample.geo.warping import Resampling, method_of, shrinks
 from gridsample.io.geotiff import GeoReference
 
 # Options of `warp` that have no meaning here.
@@ -50,15 +50,31 @@ class Reprojection:
         else:
             found = self.rasters(image)
             if found is None:
+                if self.arguments.statistic is not None:
+                    raise ValueError(
+                        "--statistic is of the areas of pixels in another coordinate system: give "
+                        "--crs"
+                    )
                 return None
             source, target = self.source, self.target = found
             self.sizes = image.size, (target.shape[1], target.shape[0])
+        return reprojected_page(page, arguments, source, target, self.method(image, source, target))
+
+    def method(self, image: io.Image, source: Raster, target: Raster) -> Resampling | Summary:
+        """Return how the values of a page are computed."""
+        arguments = self.arguments
         number = number_of(image, arguments)
+        if arguments.statistic is not None:
+            if arguments.mode != "bilinear" or arguments.antialias is not None:
+                raise ValueError(
+                    "--statistic is in place of --mode and --antialias; give one of them"
+                )
+            method = method_of(arguments.statistic, min_weight=None, threads=arguments.threads)
+            return method._replace(nodata=number)
         antialias = antialiases(arguments)
         if antialias and arguments.antialias is None:
             antialias = shrinks(source, target)
-        resampling = Resampling(arguments.mode, antialias, number, threads=arguments.threads)
-        return reprojected_page(page, arguments, source, target, resampling)
+        return Resampling(arguments.mode, antialias, number, threads=arguments.threads)
 
     def rasters(self, image: io.Image) -> tuple[Raster, Raster] | None:
         """Return the rasters of a page and of its result; None if no system changes."""
@@ -146,19 +162,24 @@ def reprojected_page(
     arguments: argparse.Namespace,
     source: Raster,
     target: Raster,
-    resampling: Resampling,
+    method: Resampling | Summary,
 ) -> PreparedPage:
     """Return a page of the output, the pixels of which are computed in bands."""
     image, (rows, columns) = page.image, target.shape
     canvas = check_canvas((columns, rows), image)
-    place, plan = place_of(target, arguments), positions(source, target)
+    place, plan = place_of(target, arguments), method.plan(source, target)
     alpha = sampled_alpha(image, arguments)
-    copies = warp.copies_pixels(arguments.mode, 2, antialias=resampling.antialias)
+    # The channels of a statistic are independent.
+    copies = isinstance(method, Summary) or warp.copies_pixels(
+        arguments.mode, 2, antialias=method.antialias
+    )
     nodata_of(image, arguments, alpha, copies)  # an error if there are both
     alpha = None if copies else alpha
-    new = io.zeros((*canvas[::-1], image.channels), image.array.dtype)
+    new = io.zeros((*canvas[::-1], image.channels), method.dtype(image.array.dtype))
     result = with_nodata(image.resampled(new, np.eye(3)), arguments)
     extras = {**result.extras, "geotiff": place}
+    if new.dtype != image.array.dtype.newbyteorder("="):  # what is missing is NaN
+        extras.pop("nodata", None)
     if image.is_overview:  # its place is that of the page before
         del extras["geotiff"]
 
@@ -166,7 +187,7 @@ def reprojected_page(
         array, done = page.pixels(), 0
         dtype = array.dtype.newbyteorder("=")
         values: Any = array if alpha is None else multiply(array, alpha)
-        for band in warped_bands(np.moveaxis(values, -1, 0)[np.newaxis], plan, resampling):
+        for band in method.bands(np.moveaxis(values, -1, 0)[np.newaxis], plan):
             last = np.moveaxis(band[0], 0, -1)
             yield last if alpha is None else divide(last, alpha, dtype)
             done += len(last)

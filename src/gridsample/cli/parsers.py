@@ -13,9 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 from gridsample import io
 from gridsample.definitions.boundaries import BOUNDARIES, FOREIGN_BOUNDARIES, MISSING
 from gridsample.definitions.methods import accepted_names
+from gridsample.definitions.statistics import NAMES
 from gridsample.messages.links import TOPICS
 
 T = TypeVar("T", int, float)
+# As `gridsample.xarray.reproject` calls them.
+STATISTICS = ["average", *(name for name in NAMES if name != "mean")]
 Names = Callable[[str], str | tuple[str, ...]]
 
 _NEGATIVE_NUMBERS = re.compile(r"-(\d|\.\d|inf|nan)[\d.,eE+\-infa]*")
@@ -67,6 +70,16 @@ def number(text: str) -> float:
         with contextlib.suppress(ValueError):
             return number_type(text)
     raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
+
+
+def statistic(text: str) -> str | float:
+    """Parse the name of a statistic of cells, or a number from 0 to 1: a quantile."""
+    if text in STATISTICS:
+        return text
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) <= 1:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{unknown(text, STATISTICS)}, a number from 0 to 1")
 
 
 def positive(text: str) -> int:

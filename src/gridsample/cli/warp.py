@@ -40,7 +40,8 @@ coordinate systems:
   of pixels; without it, the diagonal keeps its number of pixels. The number of missing pixels is
   kept, and given to pixels without data: those beyond the edges, and those of which half or more
   is missing. Without such a number, they are NaN, or 0 for integers. Positions are within 0.05
-  pixels of pyproj's. GDAL's cubic is catmull-rom.
+  pixels of pyproj's. GDAL's cubic is catmull-rom. --statistic computes a statistic of the pixels
+  in the exact area of each output pixel; sums, counts and shares of integers become float64.
 
 size of the output:
   The size of the input, or of the grid. --size selects another size without scaling. The new
@@ -86,6 +87,7 @@ examples:
   gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
   gridsample warp brain.nii.gz out.nii.gz --like other.nii.gz --transform brain_to_other.tfm
   gridsample warp heights.tif mercator.tif --crs EPSG:3857 --resolution 30
+  gridsample warp people.tif coarse.tif --crs EPSG:3035 --resolution 1000 --statistic sum
   gridsample warp big.zarr turned.zarr --rotate 10 --chunks 128x128x128
 """
 
@@ -151,6 +153,13 @@ def command() -> Command:
         type=parsers.numbers,
         metavar="R[,R]",
         help="with --crs: the size of pixels in its units, or one for x and one for y",
+    )
+    further.add_argument(
+        "--statistic",
+        type=parsers.statistic,
+        metavar="NAME",
+        help="in another coordinate system, of all pixels in the area of an output pixel: average, "
+        "sum, count, share, min, max, q1, median, q3, or 0.9 for another quantile",
     )
     further.add_argument(
         "--transform",

@@ -96,7 +96,8 @@ def add_store(command: Any) -> None:
 def warp_store(arguments: argparse.Namespace) -> None:
     """Warp a Zarr store."""
     reject_options(
-        arguments, "grid", "straight_alpha", "volume", "align_corners", "crs", "resolution"
+        arguments,
+        *("grid", "straight_alpha", "volume", "align_corners", "crs", "resolution", "statistic"),
     )
     image = open_input(arguments)
     options = {

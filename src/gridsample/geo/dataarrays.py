@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsample.geo.plans import Positions, positions
+from gridsample.geo.cells import Summary
+from gridsample.geo.plans import Positions
 from gridsample.geo.rasters import Raster, covering, crs_of, require_pyproj
-from gridsample.geo.warping import Resampling, resampling_of, warped
+from gridsample.geo.warping import Resampling, method_of, warped
 
 if TYPE_CHECKING:
     import xarray
@@ -29,9 +30,9 @@ def reproject(
     *,
     resolution: float | tuple[float, float] | None = None,
     like: Any = None,
-    method: str = "bilinear",
+    method: str | float = "bilinear",
     nodata: Any = None,
-    min_weight: float = 0.5,
+    min_weight: float | None = None,
     antialias: bool | None = None,
     tolerance: float = 0.05,
     chunks: Any = None,
@@ -55,11 +56,15 @@ def reproject(
             `gridsample.geo.Raster`; in place of ``crs`` and ``resolution``.
         method: "nearest", "bilinear", "cubic" (Catmull-Rom, as in GDAL), "lanczos"; "average" for
             the mean over the area of each output pixel, "mode" for the label with the largest part
-            of it.  Both are for outputs that are coarser than the image.
+            of it; or another statistic of the pixels in it, for which see
+            `gridsample.geo.cell_statistics`: "sum", "min", "max", "q1", "median", "q3", "count",
+            "share", or a number from 0 to 1 for a quantile.  All but the first four are for outputs
+            that are coarser than the image.
         nodata: the number of missing pixels; by default that of the attributes.  "nearest" and
             "mode" copy it as any other number.
-        min_weight: the share of an output's weight that must be on pixels that are not missing, as
-            in `gridsample.grid_sample`.
+        min_weight: an output is missing unless more than this share of its weight, or of its area,
+            is on pixels that are not; by default 0.5, and 0 (one pixel suffices) for sums, extremes
+            and quantiles.
         antialias: whether "bilinear", "cubic" and "lanczos" average where they shrink.
         tolerance: the largest error of a position, in pixels of the image; see
             `gridsample.geo.positions`.
@@ -69,7 +74,8 @@ def reproject(
     Returns:
         The DataArray or Dataset, with the dtype, name and attributes of the image, coordinates y
         and x, and ``spatial_ref``.  An image in a Dask array gives a lazy one.  Outputs without
-        data are ``nodata``; without one NaN, and 0 for integers.
+        data are ``nodata``; without one NaN, and 0 for integers.  Sums, counts and shares of
+        integers are float64, without a nodata.
 
     Raises:
         ModuleNotFoundError: pyproj is not installed.
@@ -88,11 +94,11 @@ def reproject(
 
     if not isinstance(image, (xarray.DataArray, xarray.Dataset)):
         raise TypeError(f"image must be an xarray.DataArray or Dataset, got {type(image).__name__}")
-    resampling = resampling_of(method, antialias, min_weight=min_weight, threads=threads)
+    resampling = method_of(method, antialias, min_weight=min_weight, threads=threads)
     rows, columns = dimensions(image)
     source = raster_of(image, "image")
     target = target_of(source, crs, resolution, like)
-    plan = positions(source, target, tolerance)
+    plan = resampling.plan(source, target, tolerance)
     coordinates = output_coordinates(target, rows, columns)
     if isinstance(image, xarray.DataArray):
         return reprojected(image, plan, resampling, nodata, chunks, coordinates)
@@ -235,7 +241,7 @@ def nodata_of(image: xarray.DataArray) -> Any:
 def reprojected(
     image: xarray.DataArray,
     plan: Positions,
-    resampling: Resampling,
+    resampling: Resampling | Summary,
     nodata: Any,
     chunks: Any,
     coordinates: dict[Hashable, Any],
@@ -255,9 +261,11 @@ def reprojected(
         for name, coordinate in image.coords.items()
         if not {rows, columns} & {*coordinate.dims} and name not in dropped
     }
-    attributes = {k: v for k, v in image.attrs.items() if k not in ("grid_mapping", "crs")}
+    others = () if resampling.dtype(data.dtype) == data.dtype else NODATA
+    omitted = {"grid_mapping", "crs", *others}
+    attributes = {k: v for k, v in image.attrs.items() if k not in omitted}
     result = xarray.DataArray(
-        values.reshape(*data.shape[:-2], *plan.shape),
+        values.reshape(*data.shape[:-2], *values.shape[2:]),
         kept | coordinates,
         (*leading, rows, columns),
         name=image.name,

@@ -213,6 +213,38 @@ def positions(source: Any, target: Any, tolerance: float = 0.05) -> Positions:
     return plan
 
 
+def corners(source: Any, target: Any, tolerance: float = 0.05) -> Positions:
+    """Find where the corners of a raster's pixels are in another one: the cells of statistics.
+
+    Args:
+        source: as in `positions`.
+        target: as in `positions`.
+        tolerance: as in `positions`.
+
+    Returns:
+        A plan with a row and a column more than the target, for `cell_statistics`.
+
+    Raises:
+        ModuleNotFoundError: pyproj is not installed.
+        TypeError, ValueError: an argument is not accepted.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.geo import cell_statistics, corners
+        >>> degrees = ("EPSG:4326", (1, 0, 0, 0, -1, 60), (60, 40))
+        >>> mercator = ("EPSG:3857", (3e5, 0, 1e6, 0, -3e5, 5e6), (6, 7))
+        >>> plan = corners(degrees, mercator)
+        >>> image = np.arange(2400.0).reshape(1, 1, 60, 40)
+        >>> cell_statistics(image, plan(), "max").shape
+        (1, 1, 6, 7)
+    """
+    raster = Raster.of(target, "target")
+    a, b, c, d, e, f = raster.transform
+    transform = a, b, c - (a + b) / 2, d, e, f - (d + e) / 2
+    shape = tuple(n + 1 for n in raster.shape)
+    return positions(source, Raster(raster.crs, transform, shape), tolerance)
+
+
 def path_to(source: Raster, target: Raster, shape: Sequence[int], pixels: Any) -> Path:
     """Return the path of a lattice whose indices (x, y) a matrix maps to pixels of the target."""
     like = tuple(shape), target.centres() @ pixels

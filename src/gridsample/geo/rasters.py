@@ -103,6 +103,13 @@ class Raster(NamedTuple):
             bool(turn) and b == d == 0 and math.isclose(abs(a) * self.shape[1], turn, rel_tol=1e-9)
         )
 
+    def period(self) -> float | None:
+        """Return the number of columns after which longitudes are the same again, or None."""
+        a, b, _, d, _, _ = self.transform
+        if self.is_around_the_globe():
+            return float(self.shape[1])
+        return self.turn() / abs(a) if self.turn() and b == d == 0 else None
+
 
 @functools.lru_cache(64)
 def crs_of(wkt: str) -> Any:

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.geo.plans import Positions, path_to
+from gridsample.definitions.statistics import NAMES, statistic_of
+from gridsample.geo.cells import Summary
+from gridsample.geo.plans import Positions, path_to, positions
 from gridsample.geo.rasters import Array, Raster
 from gridsample.ops.sampling import grid_sample
 
@@ -17,9 +19,10 @@ METHODS = {
     "bilinear": ("linear", None),
     "cubic": ("catmull-rom", None),
     "lanczos": ("lanczos3", None),
-    "average": ("linear", True),
     "mode": ("label", True),
 }
+# Those that summarise the pixels of a cell, and what `cell_statistics` calls them.
+STATISTICS = {"average": "mean"} | {name: name for name in NAMES if name != "mean"}
 BAND = 2**20  # positions that are in memory at once
 SPARSE = 16  # the distance of pixels that are looked at to find where the globe is cut
 TOLERANCE = 1e-3  # by which pixels may be farther apart than those of the image, and not shrink it
@@ -41,6 +44,14 @@ class Resampling(NamedTuple):
     nodata: Any = None
     min_weight: float = 0.5
     threads: int | None = None
+
+    def plan(self, source: Raster, target: Raster, tolerance: float = 0.05) -> Positions:
+        """Return where the target's pixels are."""
+        return positions(source, target, tolerance)
+
+    def dtype(self, image: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype of results."""
+        return image.newbyteorder("=")
 
     @property
     def copies(self) -> bool:
@@ -73,20 +84,65 @@ class Resampling(NamedTuple):
             options |= {"missing": "ignore", "min_weight": self.min_weight}
         return options if self.threads is None else options | {"threads": self.threads}
 
+    def bands(self, values: Any, plan: Positions) -> Iterator[Any]:
+        """Resample an image in memory, (1, C, rows, columns); yield results in bands of rows."""
+        options, weights = self.options(values.dtype, plan.source), self.weights(values)
+        (rows, columns), around = plan.shape, int(self.antialias)
+        height = max(1, BAND // columns)
+        for first in range(0, rows, height):
+            last = min(first + height, rows)
+            # Footprints depend on the neighbours of a point.
+            low, high = max(first - around, 0), min(last + around, rows)
+            band = grid_sample(values, plan(slice(low, high)), weights=weights, **options)
+            yield with_fill(np, band[:, :, first - low : last - low], self)
 
-def resampling_of(method: str, antialias: bool | None, **options: Any) -> Resampling:
-    """Check a method and whether it averages."""
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    mode, averages = METHODS[method]
+    def lazily(self, values: Any, plan: Positions, chunks: Any) -> Any:
+        """Sample a Dask array; each chunk of the result reads the chunks that it needs."""
+        import dask.array as da
+
+        from gridsample.dask import Points
+        from gridsample.dask.grids import at_grid
+
+        options = self.options(values.dtype, plan.source)
+        keywords = {"threads": 1, **options, "real": np.dtype(np.float64)}
+        bounds: Any = plan.bounds
+        points, coords = Points(plan.points, bounds), keywords.pop("coords")
+        weights = self.weights(values)
+        result = at_grid(values, points, coords, None, chunks, plan.shape, weights, **keywords)
+        return with_fill(da, result, self)
+
+
+def method_of(
+    method: Any, antialias: bool | None = None, *, min_weight: Any, threads: Any
+) -> Resampling | Summary:
+    """Check a method and its options.
+
+    antialias: whether to average; None for what the method does by default.
+    min_weight: None for half of the weight where values are interpolated or averaged, and for any
+        pixel in other statistics.
+    """
     if antialias not in (None, True, False):
         raise TypeError(f"antialias must be a bool or None, got {antialias!r}")
+    is_quantile = isinstance(method, (int, float, np.number)) and not isinstance(method, bool)
+    if not is_quantile and method not in (*METHODS, *STATISTICS):
+        raise ValueError(
+            f"method must be one of {', '.join((*METHODS, *STATISTICS))}, or a number from 0 to 1 "
+            f"for a quantile; got {method!r}"
+        )
+    averages = METHODS[method][1] if method in METHODS else True
     if averages is not None and antialias not in (None, averages):
         raise ValueError(
             f"method {method!r} {'always averages' if averages else 'copies pixels'}; accepted "
             "with antialias: bilinear, cubic, lanczos"
         )
-    return Resampling(mode, bool(averages or antialias), **options)
+    if min_weight is None:
+        min_weight = 0.5 if method in METHODS or method == "average" else 0.0
+    if method in METHODS:
+        mode = METHODS[method][0]
+        return Resampling(mode, bool(averages or antialias), None, min_weight, threads)
+    statistic = method if is_quantile else STATISTICS[method]
+    statistic_of(statistic)
+    return Summary(statistic, None, min_weight, threads)
 
 
 def sparse_differences(source: Raster, target: Raster) -> list[Array]:
@@ -111,32 +167,16 @@ def shrinks(source: Raster, target: Raster) -> bool:
     return False
 
 
-def warped(values: Any, plan: Positions, resampling: Resampling, chunks: Any = None) -> Any:
-    """Resample an image (1, C, rows, columns), a NumPy or a Dask array, at the positions of a plan.
+def warped(values: Any, plan: Positions, method: Resampling | Summary, chunks: Any = None) -> Any:
+    """Resample an image (1, C, rows, columns), a NumPy or a Dask array, by the plan of a method.
 
     Returns:
-        The result (1, C, rows, columns), in the dtype of the image.
+        The result (1, C, rows, columns).
     """
-    if not hasattr(values, "dask"):
-        bands = [*warped_bands(values, plan, resampling)]
-        return bands[0] if len(bands) == 1 else np.concatenate(bands, 2)
-    import dask.array as da
-
-    result = sampled_lazily(values, plan, resampling, chunks)
-    return with_fill(da, result, resampling)
-
-
-def warped_bands(values: Any, plan: Positions, resampling: Resampling) -> Iterator[Any]:
-    """Resample an image in memory, (1, C, rows, columns), and yield the result in bands of rows."""
-    options, weights = resampling.options(values.dtype, plan.source), resampling.weights(values)
-    (rows, columns), around = plan.shape, int(resampling.antialias)
-    height = max(1, BAND // columns)
-    for first in range(0, rows, height):
-        last = min(first + height, rows)
-        # Footprints depend on the neighbours of a point.
-        low, high = max(first - around, 0), min(last + around, rows)
-        band = grid_sample(values, plan(slice(low, high)), weights=weights, **options)
-        yield with_fill(np, band[:, :, first - low : last - low], resampling)
+    if hasattr(values, "dask"):
+        return method.lazily(values, plan, chunks)
+    bands = [*method.bands(values, plan)]
+    return bands[0] if len(bands) == 1 else np.concatenate(bands, 2)
 
 
 def with_fill(xp: Any, values: Any, resampling: Resampling) -> Any:
@@ -145,16 +185,3 @@ def with_fill(xp: Any, values: Any, resampling: Resampling) -> Any:
     if values.dtype.kind in "fc" and fill == fill:
         values = xp.where(xp.isnan(values), values.dtype.type(fill), values)
     return values
-
-
-def sampled_lazily(values: Any, plan: Positions, resampling: Resampling, chunks: Any) -> Any:
-    """Sample a Dask array; each chunk of the result reads the chunks that it needs."""
-    from gridsample.dask import Points
-    from gridsample.dask.grids import at_grid
-
-    options = resampling.options(values.dtype, plan.source)
-    keywords = {"threads": 1, **options, "real": np.dtype(np.float64)}
-    bounds: Any = plan.bounds
-    points, coords = Points(plan.points, bounds), keywords.pop("coords")
-    weights = resampling.weights(values)
-    return at_grid(values, points, coords, None, chunks, plan.shape, weights, **keywords)

@@ -81,6 +81,16 @@ def of_colour_tables() -> ModuleType:
 
 
 @functools.cache
+def of_cell_statistics() -> ModuleType:
+    """Return the kernel of statistics of cells, which is imported on first use."""
+    on_cpu()
+    with forks.held():
+        from gridsample.kernels import cell_statistics
+
+    return cell_statistics
+
+
+@functools.cache
 def of_fixed_point() -> ModuleType:
     """Return the kernel that converts fixed-point maps, which is imported on first use."""
     with forks.held():

@@ -73,17 +73,10 @@ def as_rule(
     named = type(padding_mode) is str and padding_mode != MISSING
     if is_default and named and type(min_weight) is float and min_weight == 0:
         return None  # quickly
-    if not isinstance(missing, str):
-        raise TypeError(f"missing must be one of {', '.join(map(repr, RULES))}, got {missing!r}")
-    if missing not in RULES:
-        raise unknown_name("missing", missing, RULES)
-    if not isinstance(min_weight, (int, float, np.number)) or isinstance(min_weight, bool):
-        raise TypeError(f"min_weight must be a number from 0 to below 1, got {min_weight!r}")
-    if not 0 <= min_weight < 1:
-        raise ValueError(f"min_weight must be at least 0 and below 1, got {min_weight!r}")
+    ignores, min_weight = check_ignore(missing), check_min_weight(min_weight)
     outside = padding_mode if has_missing(padding_mode) else None
     weighted = check_flag(request.return_weight, "return_weight")
-    rule = CountingRule(missing == "ignore", weights, float(min_weight), weighted, outside)
+    rule = CountingRule(ignores, weights, min_weight, weighted, outside)
     if rule.min_weight and not rule.counts():
         raise ValueError(
             f"min_weight {min_weight!r} has no effect here; accepted with missing='ignore', "
@@ -94,6 +87,24 @@ def as_rule(
     if isinstance(request, Request):
         require_boundary(request.extrapolate, "missing='ignore' or weights")
     return rule
+
+
+def check_ignore(missing: Any) -> bool:
+    """Return whether NaN pixels are left out, given the argument ``missing``."""
+    if not isinstance(missing, str):
+        raise TypeError(f"missing must be one of {', '.join(map(repr, RULES))}, got {missing!r}")
+    if missing not in RULES:
+        raise unknown_name("missing", missing, RULES)
+    return missing == "ignore"
+
+
+def check_min_weight(min_weight: Any) -> float:
+    """Return the argument ``min_weight`` as a float."""
+    if not isinstance(min_weight, (int, float, np.number)) or isinstance(min_weight, bool):
+        raise TypeError(f"min_weight must be a number from 0 to below 1, got {min_weight!r}")
+    if not 0 <= min_weight < 1:
+        raise ValueError(f"min_weight must be at least 0 and below 1, got {min_weight!r}")
+    return float(min_weight)
 
 
 # The image as planes of m v and m -----------------------------------------------------------------

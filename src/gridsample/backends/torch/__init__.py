@@ -49,7 +49,8 @@ from gridsample.definitions.options import (
 )
 from gridsample.definitions.request import Request, ResizeRequest, is_default_fill, without_fill
 from gridsample.definitions.shapes import Shape
-from gridsample.kernels import on_cpu
+from gridsample.definitions.statistics import Statistic
+from gridsample.kernels import of_cell_statistics, on_cpu
 
 # The dtypes by name, and the names by dtype.
 NAMED = {type_name(array): dtype for dtype, array in TYPES.items()}
@@ -492,6 +493,28 @@ class Torch(Backend):
         """Return the greatest value at each index."""
         lowest = torch.full_like(values[:, :1], -math.inf).expand(-1, count)
         return lowest.scatter_reduce(1, index.long(), values, "amax")
+
+    def cell_statistics(
+        self,
+        image: Tensor,
+        corners: Tensor,
+        weights: Tensor | None,
+        statistic: Statistic,
+        threads: int | None,
+    ) -> Tensor:
+        """Compute a statistic of cells, of eager tensors on the CPU."""
+        tensors = [tensor for tensor in (image, corners, weights) if tensor is not None]
+        if not operators.is_eager_on_cpu(*tensors):
+            raise TypeError(
+                "cell_statistics takes eager tensors on the CPU: it is no part of torch.compile, "
+                "vmap and other transforms; pass tensor.cpu()"
+            )
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            raise TypeError("cell_statistics has no gradients; pass tensor.detach()")
+        pixels, *others = [operators.memory(tensor) for tensor in tensors]
+        counts = others[1] if weights is not None else None
+        result = of_cell_statistics().compute(pixels, others[0], counts, statistic, threads)
+        return operators.tensor_of(result, NAMED[type_name(result.dtype)])
 
     def fused(self, operator: Operator, arrays: Sequence[Tensor], options: Any) -> Tensor:
         """Compute a fused operator, by its program or by its composition."""
