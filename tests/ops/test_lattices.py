@@ -15,12 +15,16 @@ import SimpleITK as sitk
 import torch
 
 import gridsample
+from gridsample.backends.torch.resizing import resize, resize_by_matrices
+from gridsample.definitions.control_points import ControlAxis
+from gridsample.definitions.options import Resizing
+from gridsample.ops import lattices
 
 Array = np.ndarray[Any, Any]
 NAMES = ["linear", "catmull-rom", "spline3"]
 # Control points, outputs; points are near each other, far apart, and next to the ends.
 POINTS, OUT = (3, 4, 5), (6, 9, 63)
-GEOMETRIES = [{}, {"spacing": 4.5, "origin": -4.5}, {"spacing": (20, 3.25, 1.5), "origin": -0.5}]
+GEOMETRIES = [{}, {"spacing": 6.5, "origin": -6.5}, {"spacing": (20, 3.25, 1.5), "origin": -0.5}]
 
 
 def kernel(name: str, s: float) -> float:
@@ -70,10 +74,12 @@ def geometry_of(rank: int, geometry: dict[str, Any]) -> dict[str, Any]:
     return {k: v[:rank] if isinstance(v, tuple) else v for k, v in geometry.items()}
 
 
-def call(rank: int, dtype: Any = "float64", items: int = 2, lattices: int = 2) -> Any:
+def call(
+    rank: int, dtype: Any = "float64", items: int = 2, lattices: int = 2, channels: int = 2
+) -> Any:
     """An image, a lattice whose points are inside and outside, and a size."""
     rng = cases.generator("lattice", rank, items, lattices)
-    image = cases.pixels(rng, (items, 2, *(7, 9, 8)[:rank]), dtype)
+    image = cases.pixels(rng, (items, channels, *(7, 9, 8)[:rank]), dtype)
     kind = dtype if np.dtype(dtype).kind == "f" else "float64"
     lattice = rng.uniform(-1.3, 1.3, (lattices, *POINTS[-rank:], rank)).astype(kind)
     return image, lattice, (lattices, 2, *OUT[-rank:])
@@ -151,7 +157,8 @@ def test_samples_match_those_of_the_grid(
     geometry: Any, axis: int,
 ) -> None:  # fmt: skip
     mode = "linear" if mode == "label" and dtype != "uint8" else mode
-    image, lattice, size = call(rank, dtype, *items)
+    # Nine channels are lanes of registers where they are neighbours.
+    image, lattice, size = call(rank, dtype, *items, channels=9 if axis == -1 else 2)
     if coords != "normalized":
         lattice = lattice * 5 + 0.3
     options = {"mode": mode, "padding_mode": boundary, "coords": coords, "channel_axis": axis}
@@ -172,6 +179,77 @@ def test_samples_match_those_of_the_grid(
     # Positions of up to 70 pixels, each rounded a few times, between pixels of up to 2.
     atol = 1000 * np.finfo(dtype).eps * max(1, np.abs(image).max())
     np.testing.assert_allclose(result, expected, rtol=0, atol=atol)
+
+
+def slow(out: Any) -> Any:
+    return pytest.param(out, marks=pytest.mark.slow)
+
+
+def no_grid(*_: Any) -> Any:
+    raise AssertionError("a grid was made")
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("out", [(3, 5, 65), (700,), slow((4, 600)), slow((3, 4, 9, 64))])
+def test_no_grid_is_made(library: str, out: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results do not depend on the number of threads, nor do gradients."""
+    rng, rank = np.random.default_rng(5), len(out)
+    image = rng.normal(size=(2, 3, *(30, 20, 6, 5)[:rank]))
+    lattice = rng.uniform(-1.2, 1.2, (1, *(2, 3, 2)[: rank - 1], 5, rank))
+    size, values = (1, 3, *out), rng.normal(size=(2, 3, *out))
+    grid = gridsample.lattice_grid(lattice, size, "spline3")
+    expected = gridsample.grid_sample(image, grid), gridsample.grid_sample_vjp(values, image, grid)
+    monkeypatch.setattr(lattices, "spread", no_grid)
+    options: Any = {"interpolation": "spline3", "threads": 2}
+    if library == "torch":
+        leaves = fused_tensors.leaves([torch.from_numpy(image), torch.from_numpy(lattice)])
+        result = gridsample.lattice_sample(*leaves, size, **options)
+        result.backward(torch.from_numpy(values))
+        result, gradients = result.detach().numpy(), [leaf.grad.numpy() for leaf in leaves]
+    else:
+        result = gridsample.lattice_sample(image, lattice, size, **options)
+        gradients = gridsample.lattice_sample_vjp(values, image, lattice, size, **options)
+    np.testing.assert_allclose(result, expected[0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(gradients[0], expected[1][0], rtol=0, atol=1e-11)
+    monkeypatch.undo()
+    tensor = torch.from_numpy(lattice).requires_grad_()
+    gridsample.lattice_grid(tensor, size, "spline3").backward(torch.from_numpy(expected[1][1]))
+    np.testing.assert_allclose(gradients[1], tensor.grad, rtol=0, atol=1e-10)
+    options["threads"] = 1
+    again = gridsample.lattice_sample(image, lattice, size, **options)
+    np.testing.assert_array_equal(again, result)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unknown_control_points(name: Any) -> None:
+    """NaN makes as many coordinates unknown, with and without a grid."""
+    image, lattice, size = call(2)
+    lattice[0, 1, 2, 0] = np.nan
+    result = gridsample.lattice_sample(image, lattice, size, interpolation=name)
+    grid = gridsample.lattice_grid(lattice, size, name)
+    assert np.isnan(grid).any()
+    np.testing.assert_allclose(result, gridsample.grid_sample(image, grid), rtol=0, atol=1e-12)
+
+
+def test_outputs_far_from_the_lattice() -> None:
+    image, lattice, size = call(2)
+    geometry: Any = {"spacing": 16, "origin": 1e6, "coords": "pixel", "padding_mode": "border"}
+    result = gridsample.lattice_sample(image, lattice, size, **geometry)
+    grid = gridsample.lattice_grid(lattice, size, spacing=16, origin=1e6)
+    expected = gridsample.grid_sample(image, grid, "linear", "border", coords="pixel")
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-9)
+
+
+def test_devices_without_kernels_multiply_by_matrices() -> None:
+    rng = np.random.default_rng(6)
+    axes = (ControlAxis("spline3", 4, 9, 3.0, 0.0), ControlAxis("linear", 3, 5, 2.0, 1.0))
+    resizing = Resizing((9, 5), axes, False, False, (0.0, 0.0))
+    points, values = (torch.from_numpy(rng.normal(size=(2, 3, *n))) for n in ((4, 3), (9, 5)))
+    result = resize_by_matrices(points, resizing, False)
+    fused_tensors.close(result, resize(points, resizing, False))
+    back = resizing._replace(size=(4, 3))
+    fused_tensors.close(resize_by_matrices(values, back, True), resize(values, back, True))
 
 
 def test_missing_pixels_weights_and_footprints() -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.bands import Band, collect
-from gridsample.definitions.methods import METHODS
+from gridsample.definitions.methods import METHODS, Method
 from gridsample.definitions.names import LatticeName
 from gridsample.definitions.shapes import Shape, axis_names, check_output
 from gridsample.messages.links import unknown_name
@@ -17,8 +17,6 @@ Array = np.ndarray[Any, Any]
 
 # The names of methods that interpolate lattices.
 INTERPOLATIONS: tuple[LatticeName, ...] = ("linear", "catmull-rom", "spline3")
-# The control points around an interval: from the one before to the one after those at its ends.
-TAPS = 4
 
 
 class ControlAxis(NamedTuple):
@@ -46,22 +44,24 @@ class ControlAxis(NamedTuple):
         before = np.floor(places)
         return before.astype(np.int64), places - before
 
-    def table(self) -> Array:
-        """Return the weights of an interval's taps as polynomials, the lowest power first."""
-        method = METHODS[self.interpolation]
-        table = np.zeros((TAPS, TAPS))
-        table[1 + method.first : 1 + method.first + method.taps, : method.powers] = method.table
-        return table
+    @property
+    def method(self) -> Method:
+        """The method, whose table has as many taps as powers."""
+        return METHODS[self.interpolation]
+
+    def taps(self) -> tuple[Array, Array]:
+        """Return the first tap of each output, and the weights of its taps, (outputs, taps)."""
+        before, t = self.places()
+        weights = t[:, np.newaxis] ** np.arange(self.method.powers) @ np.array(self.method.table).T
+        return before + self.method.first, weights
 
     def band(self) -> Band:
         """Return the matrix from control points to outputs."""
-        before, t = self.places()
-        table = self.table()
-        used = np.flatnonzero(table.any(1))
-        weights = t[:, np.newaxis] ** np.arange(TAPS) @ table[used].T
-        index, shares = continued(before[:, np.newaxis] + used - 1, self.points)
-        taps = (shares * weights[..., np.newaxis]).reshape(self.outputs, -1)
-        return collect(index.reshape(self.outputs, -1), taps, self.points)
+        first, weights = self.taps()
+        taps = first[:, np.newaxis] + np.arange(self.method.taps)
+        index, shares = continued(taps, self.points)
+        both = (shares * weights[..., np.newaxis]).reshape(self.outputs, -1)
+        return collect(index.reshape(self.outputs, -1), both, self.points)
 
 
 def continued(index: Array, points: int) -> tuple[Array, Array]:
@@ -70,10 +70,12 @@ def continued(index: Array, points: int) -> tuple[Array, Array]:
     Returns:
         The indices of both, and their weights: (..., 2).
     """
-    first = np.clip(index, 0, max(points - 2, 0))
-    second = np.minimum(first + 1, points - 1)
-    t = (index - first) * (points > 1)
-    return np.stack([first, second], -1), np.stack([1.0 - t, t + 0.0], -1)
+    last = points - 1
+    end = np.clip(index, 0, last)
+    # One that exists is itself, whatever its neighbours are.
+    inner = np.clip(end + np.sign(end - index), 0, last)
+    distance = np.abs(index - end) * float(points > 1)
+    return np.stack([end, inner], -1), np.stack([1 + distance, -distance], -1)
 
 
 class ControlPoints(NamedTuple):

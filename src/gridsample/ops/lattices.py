@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, operation, overridable
+from gridsample.backends.base import Gradients, Needed
 from gridsample.definitions.arrays import AnyArray, ArrayT, Fill
 from gridsample.definitions.checks import check_dense, check_flag, check_threads
 from gridsample.definitions.control_points import ControlPoints
@@ -15,12 +16,14 @@ from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.knots import Coords
 from gridsample.definitions.methods import Mode, Padding
 from gridsample.definitions.names import FootprintName, LatticeName, MissingName
-from gridsample.definitions.options import Resizing
+from gridsample.definitions.options import Options, Resizing
 from gridsample.definitions.request import Request
-from gridsample.ops.arrays import named_arrays
+from gridsample.definitions.shapes import Shape
+from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
 from gridsample.ops.misuse import check_layout
-from gridsample.ops.sampling import sample, sample_vjp
+from gridsample.ops.points import SamplePoints
+from gridsample.ops.sampling import sample, sample_vjp, unweighted_sample, unweighted_vjp
 
 Array = Any
 Steps = float | Sequence[float] | None
@@ -139,6 +142,75 @@ def resized(
 # Sampling -----------------------------------------------------------------------------------------
 
 
+class LatticePoints(SamplePoints):
+    """The points of a lattice at which images are sampled.
+
+    Attributes:
+        places: where the points are among the control points, which are the array.
+        threads: the maximum number of threads.
+    """
+
+    def __init__(
+        self, backend: Backend, array: Array, places: ControlPoints, threads: int | None
+    ) -> None:
+        super().__init__(backend, array)
+        self.places, self.threads = places, threads
+
+    def at(self, array: Array) -> LatticePoints:
+        """Return points of the same kind for other control points."""
+        return LatticePoints(self.backend, array, self.places, self.threads)
+
+    def shape(self) -> Shape:
+        """The shape of the grid, (N, *out, D)."""
+        return (self.backend.shape(self.array)[0], *self.places.out, len(self.places.axes))
+
+    def grid(self) -> Array:
+        """Interpolate the grid (N, *out, D)."""
+        return spread(self.backend, self.array, self.places, self.threads)
+
+    def resolve_options(self, image: Array, request: Request) -> Options:
+        """Return the checked options for an image in the caller's layout."""
+        grid = self.backend.full(self.shape(), 0, self.array.dtype, self.array)
+        return self.backend.resolve_options(image, grid, request)  # which takes no memory
+
+    def gather(
+        self, image: Array, options: Options, dtype: Any, result: Array | None = None
+    ) -> Array:
+        """Sample an image (N, C, *spatial); without a grid if a kernel reads the lattice."""
+        backend, places = self.backend, self.places
+
+        def compute(arrays: Sequence[Array], alone: bool) -> Array:
+            source, lattice = arrays
+            samples = None
+            if alone:
+                samples = backend.lattice(source, lattice, places, options, dtype)
+            if samples is None:
+                samples = backend.gather(source, self.at(lattice).grid(), options, dtype)
+            return samples
+
+        def differentiate(
+            upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
+        ) -> Gradients:
+            source, lattice = arrays
+            # A fill value has no gradient; that of an image is in its dtype.
+            return self.at(lattice).backward(upstream, source, options, tuple(needed), source.dtype)
+
+        return backend.custom_vjp(compute, differentiate, [image, self.array])
+
+    def backward(
+        self, values: Array, image: Array, options: Options, needed: Needed, dtype: Any
+    ) -> Gradients:
+        """Compute the needed gradients of gather with respect to the image and the lattice."""
+        backend, lattice, places = self.backend, self.array, self.places
+        gradients = backend.lattice_backward(values, image, lattice, places, options, needed, dtype)
+        if gradients is None:
+            gradients = backend.backward(values, image, self.grid(), options, needed, dtype)
+        first, second = gradients
+        if second is not None and needed[1]:
+            second = gathered(backend, second, places, self.threads)
+        return first, second
+
+
 def run_lattice_sample(
     request: Request,
     *,
@@ -158,8 +230,11 @@ def run_lattice_sample(
     image, points, *others = backend.to_device(**arrays)
     check_layout(backend, image, backend.shape(image), request.channel_axis != 1)
     places = places_of(backend, points, size, interpolation, spacing, origin)
-    grid = spread(backend, points, places, request.threads)
-    on_grid = named_arrays(others[0] if others else None, input=image, grid=grid)
+    at = LatticePoints(backend, points, places, request.threads)
+    if rule is None:
+        samples, resolved = unweighted_sample(at, image, request)
+        return backend.restore(back(backend, samples, resolved.channels_last()), input)
+    on_grid = named_arrays(others[0] if others else None, input=image, grid=at.grid())
     result = sample(backend, on_grid, request, rule)
     if isinstance(result, tuple):
         return tuple([backend.restore(array, input) for array in result])
@@ -243,21 +318,26 @@ def run_lattice_sample_vjp(
     weights: Any = None,
 ) -> tuple[Any, ...]:
     """Compute the result of `lattice_sample_vjp`."""
-    needs_lattice = check_flag(need_lattice, "need_lattice")
-    flags = {"need_input": need_input, "need_grid": needs_lattice, "need_weights": need_weights}
+    flags = {"need_input": need_input, "need_lattice": need_lattice, "need_weights": need_weights}
     rule = as_rule(request, weights, request.padding_mode)
     arrays = named_arrays(weights, grad_output=grad_output, input=input, lattice=lattice)
     backend = backend_of(**arrays)
     check_dense(**arrays)
     upstream, image, points, *others = backend.to_device(**arrays)
     places = places_of(backend, points, size, interpolation, spacing, origin)
-    grid = spread(backend, points, places, request.threads)
-    weight = others[0] if others else None
-    on_grid = named_arrays(weight, grad_output=upstream, input=image, grid=grid)
-    first, second, *rest = sample_vjp(on_grid, request, rule, flags)
-    if second is not None:
-        second = gathered(backend, second, places, request.threads)
-    likes = zip((first, second, *rest), (input, lattice, weights), strict=False)
+    at = LatticePoints(backend, points, places, request.threads)
+    gradients: Sequence[Array | None]
+    if rule is None:
+        needed = tuple([check_flag(flag, name) for name, flag in flags.items()])
+        gradients = unweighted_vjp(at, upstream, image, request, needed[:2])
+    else:
+        weight = others[0] if others else None
+        on_grid = named_arrays(weight, grad_output=upstream, input=image, grid=at.grid())
+        first, second, *rest = sample_vjp(on_grid, request, rule, flags)
+        if second is not None:
+            second = gathered(backend, second, places, request.threads)
+        gradients = first, second, *rest
+    likes = zip(gradients, (input, lattice, weights), strict=False)
     return tuple([backend.restore(gradient, like) for gradient, like in likes])
 
 
