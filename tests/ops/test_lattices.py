@@ -102,6 +102,18 @@ def test_grids_match_sums(rank: int, name: Any, geometry: Any) -> None:
     np.testing.assert_allclose(*products, rtol=1e-11)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_have_the_bits_of_the_whole(dtype: Any) -> None:
+    rng = np.random.default_rng(4)
+    lattice = rng.normal(size=(1, 6, 9, 2)).astype(dtype)
+    whole = gridsample.lattice_grid(lattice, (1, 1, 63, 150), spacing=16)
+    for _ in range(20):
+        (y, y_end), (x, x_end) = (sorted(rng.choice(n + 1, 2, replace=False)) for n in (63, 150))
+        size = 1, 1, int(y_end - y), int(x_end - x)
+        block = gridsample.lattice_grid(lattice, size, spacing=16, origin=(-x, -y))
+        np.testing.assert_array_equal(block, whole[:, y:y_end, x:x_end])
+
+
 @pytest.mark.parametrize("points", [1, 2, 3])
 @pytest.mark.parametrize("outputs", [1, 2, 7])
 def test_short_axes(points: int, outputs: int) -> None:
@@ -340,7 +352,7 @@ def test_compiled_programs() -> None:
     def sample(image: Any, lattice: Any) -> Any:
         return gridsample.lattice_sample(image, lattice, size, "linear")
 
-    nodes = ["resize", "gather"]
+    nodes = ["resize", "resize", "gather"]
     fused_tensors.check_compilers(sample, tensors(), nodes)
 
 

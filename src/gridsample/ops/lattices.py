@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from gridsample.backends import Backend, backend_of, operation, overridable
 from gridsample.backends.base import Gradients, Needed
 from gridsample.definitions.arrays import AnyArray, ArrayT, Fill
 from gridsample.definitions.checks import check_dense, check_flag, check_threads
-from gridsample.definitions.control_points import ControlPoints
+from gridsample.definitions.control_points import ControlAxis, ControlPoints
 from gridsample.definitions.coords import Extrapolate
 from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
@@ -49,7 +50,8 @@ def lattice_grid(
     the last control point are at the centres of the corner pixels: origin is 0, and spacing is
     (n - 1) / (points - 1) for n output pixels.  The grid is a product of the weights of all axes.
     Beyond its ends, a lattice continues linearly: p[-1] = 2 p[0] - p[1].  Lattices of an affine map
-    therefore give the grid of that map everywhere, by every interpolation.
+    therefore give the grid of that map everywhere, by every interpolation.  A block of a grid,
+    which has another origin, has the bits of the whole where (i - origin) / spacing has.
 
     Three uses: a coarse grid whose points are known at every s-th pixel has spacing=s; the field of
     a volume whose voxels are s times as large has the origin (s - 1) / 2 and the spacing s, as the
@@ -109,34 +111,39 @@ def places_of(
 def spread(
     backend: Backend, lattice: Array, places: ControlPoints, threads: int | None = None
 ) -> Array:
-    """Interpolate a lattice (N, *points, D) to a grid (N, *out, D)."""
-    return resized(backend, lattice, places, threads, False)
+    """Interpolate a lattice (N, *points, D) to a grid (N, *out, D).
+
+    Along x first, so that sums do not depend on sizes: blocks of a grid have the bits of the whole.
+    """
+    for a, axis in enumerate(places.axes):
+        lattice = along_axis(backend, lattice, len(places.axes) - a, axis, threads, False)
+    return lattice
 
 
 def gathered(
     backend: Backend, gradient: Array, places: ControlPoints, threads: int | None = None
 ) -> Array:
     """Apply the transpose of `spread` to the gradient of a grid."""
-    return resized(backend, gradient, places, threads, True)
+    for k, axis in enumerate(places.axes[::-1], 1):
+        gradient = along_axis(backend, gradient, k, axis, threads, True)
+    return gradient
 
 
-def resized(
-    backend: Backend, array: Array, places: ControlPoints, threads: int | None, transposed: bool
+def along_axis(
+    backend: Backend,
+    array: Array,
+    k: int,
+    axis: ControlAxis,
+    threads: int | None,
+    transposed: bool,
 ) -> Array:
-    """Apply the matrices of all axes to an array (N, *spatial, D), or their transposes."""
-    rank = len(places.axes)
-    resizing = Resizing(
-        size=places.points if transposed else places.out,
-        methods=places.axes[::-1],
-        align_corners=False,
-        antialias=False,
-        scales=(0.0,) * rank,
-        channel_axis=-1,
-        threads=threads,
-    )
-    planes = backend.permute(array, [0, rank + 1, *range(1, rank + 1)])
-    result = backend.resize(planes, resizing, transposed)
-    return backend.permute(result, [0, *range(2, rank + 2), 1])
+    """Multiply an axis of an array by its matrix, or by the transpose."""
+    size = axis.points if transposed else axis.outputs
+    resizing = Resizing((size,), (axis,), False, False, (0.0,), channel_axis=-1, threads=threads)
+    before, (n, *after) = array.shape[:k], array.shape[k:]
+    lines = array.reshape((math.prod(before), n, math.prod(after)))
+    planes = backend.resize(backend.permute(lines, [0, 2, 1]), resizing, transposed)
+    return backend.permute(planes, [0, 2, 1]).reshape((*before, size, *after))
 
 
 # Sampling -----------------------------------------------------------------------------------------
