@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from gridsample.ops.derivatives import grid_gradient, grid_hessian
     from gridsample.ops.filtering import spline_filter
     from gridsample.ops.footprints import footprint
+    from gridsample.ops.lattices import lattice_grid, lattice_sample, lattice_sample_vjp
     from gridsample.ops.misuse import MisuseWarning
     from gridsample.ops.resizing import interpolate, interpolate_vjp
     from gridsample.ops.sampling import grid_sample, grid_sample_vjp
@@ -86,6 +87,9 @@ __all__ = [
     "identity_grid",
     "interpolate",
     "interpolate_vjp",
+    "lattice_grid",
+    "lattice_sample",
+    "lattice_sample_vjp",
     "methods",
     "register",
     "regrid_conservative",
@@ -119,6 +123,9 @@ _MODULES = {
     "identity_grid": "fields",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",
+    "lattice_grid": "ops.lattices",
+    "lattice_sample": "ops.lattices",
+    "lattice_sample_vjp": "ops.lattices",
     "MisuseWarning": "ops.misuse",
     "register": "registration",
     "regrid_conservative": "ops.conservative",

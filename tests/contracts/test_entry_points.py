@@ -85,6 +85,14 @@ CALLS: dict[str, Call] = {
                 "size": (4, 6),
                 "mode": "linear",
             },
+            "lattice_grid": {"lattice": GRID, "size": OUT},
+            "lattice_sample": {"input": IMAGE, "lattice": GRID, "size": OUT},
+            "lattice_sample_vjp": {
+                "grad_output": VALUES,
+                "input": IMAGE,
+                "lattice": GRID,
+                "size": OUT,
+            },
             "regrid_conservative": {"input": IMAGE, "overlaps": CELLS},
             "regrid_conservative_vjp": {
                 "grad_output": VALUES,

@@ -279,6 +279,13 @@ FUNCTIONS: dict[str, Callable[[Inputs], Any]] = {
     "affine_sample_vjp": lambda x: gridsample.affine_sample_vjp(
         x.values, x.image, x.theta, x.size, **x.options
     ),
+    "lattice_grid": lambda x: gridsample.lattice_grid(x.grid, x.size, "spline3"),
+    "lattice_sample": lambda x: gridsample.lattice_sample(
+        x.image, x.grid, x.size, interpolation="spline3", **x.options
+    ),
+    "lattice_sample_vjp": lambda x: gridsample.lattice_sample_vjp(
+        x.values, x.image, x.grid, x.size, interpolation="spline3", **x.options
+    ),
     "splat": lambda x: gridsample.splat(x.values, x.grid, x.spatial, **x.options),
     "splat_count": lambda x: gridsample.splat_count(x.grid, x.spatial, mode=x.options["mode"]),
     "footprint": lambda x: gridsample.footprint(x.grid, x.spatial),

@@ -38,7 +38,7 @@ class Through:
 
     def wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = inspect.signature(function).parameters
-        arrays = {"input", "grid", "values", "theta", "grad_output"} & parameters.keys()
+        arrays = {"input", "grid", "values", "theta", "lattice", "grad_output"} & parameters.keys()
 
         def call(*positional: Any, **named: Any) -> Any:
             every = dict(zip(parameters, positional, strict=False)) | named
@@ -121,6 +121,10 @@ def test_every_sampling_function(mode: Any, boundary: Any, axis: int) -> None:
     pair("grid_sample_vjp", values, image, grid, **options, need_grid=False)
     pair("affine_sample", image, theta, size, **options)
     pair("affine_sample_vjp", values, image, theta, size, **options)
+    lattice = grid[:, :2]
+    pair("lattice_grid", lattice, size)
+    pair("lattice_sample", image, lattice, size, **options)
+    pair("lattice_sample_vjp", values, image, lattice, size, **options)
     pair("grid_gradient", image, grid, **options)
     pair("grid_hessian", image, grid, **options)
     pair("splat", values, grid, (4, 5), **options, normalize="constant" not in boundary)

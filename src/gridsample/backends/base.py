@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from gridsample.definitions.caches import cached_call
+from gridsample.definitions.control_points import ControlPoints
 from gridsample.definitions.operators import Operator
 from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
 from gridsample.definitions.request import Request
@@ -331,6 +332,36 @@ class Backend(Protocol):
         dtype: Type,
     ) -> Gradients | None:
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
+        return None
+
+    def lattice(
+        self,
+        image: Array,
+        lattice: Array,
+        places: ControlPoints,
+        options: Options,
+        dtype: Type,
+    ) -> Array | None:
+        """Gather at the points of a lattice, (N, *points, D), without a grid or derivatives.
+
+        The result is None if the backend cannot do this for these arrays and options.
+        """
+        return None
+
+    def lattice_backward(
+        self,
+        values: Array,
+        image: Array,
+        lattice: Array,
+        places: ControlPoints,
+        options: Options,
+        needed: Needed,
+        dtype: Type,
+    ) -> Gradients | None:
+        """Compute the gradients of `lattice` with respect to the image and the interpolated grid.
+
+        They have no derivatives.  The result is None if the backend cannot do this.
+        """
         return None
 
     def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:

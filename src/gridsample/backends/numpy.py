@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from gridsample.backends.base import Backend, Gradients, Needed, PreparedCall
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.caches import cached_call
 from gridsample.definitions.checks import as_array, check_dense, check_extent
+from gridsample.definitions.control_points import ControlPoints
 from gridsample.definitions.coords import coordinates
 from gridsample.definitions.dtypes import BFLOAT16, check_image_type, type_name
 from gridsample.definitions.operators import Operator
@@ -208,6 +210,15 @@ def in_type_of(points: Array, gradient: Array | None) -> Array | None:
 def grid_like(theta: Array, out: Shape) -> Array:
     """Create a broadcast view with the shape and dtype of the grid that maps represent."""
     return repeated(0, theta.dtype, (len(theta), *out, theta.shape[2] - 1))
+
+
+def plan_of_lattice(
+    image: Array, lattice: Array, places: ControlPoints, options: Options, dtype: DType
+) -> Plan | None:
+    """Return the plan for a lattice; None if programs do not read it."""
+    grid = repeated(0, lattice.dtype, (len(lattice), *places.out, lattice.shape[-1]))
+    plan = replace(plan_for(image, grid, options, dtype), lattice=places)
+    return plan if on_cpu().reads_lattices(plan) else None
 
 
 @functools.lru_cache(maxsize=256)
@@ -453,6 +464,40 @@ class NumPy(Backend):
         needs, threads = cpu.Needs(*needed, dtype=native), options.threads
         gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
         return gradients.image, in_type_of(points, gradients.grid)
+
+    def lattice(
+        self, image: Array, lattice: Array, places: ControlPoints, options: Options, dtype: DType
+    ) -> Array | None:
+        """Sample an image at the points of a lattice."""
+        plan = plan_of_lattice(image, lattice, places, options, dtype)
+        if plan is None:
+            return None
+        result, points = empty(plan.shape, plan.dtype, options.channels_last()), lattice
+        if result.size:
+            cpu, fill = on_cpu(), fill_of_channels(options.fill_value, plan)
+            points = cpu.padded(places, lattice)
+            cpu.gather(plan, image, points, result, fill=fill, threads=options.threads)
+        return result
+
+    def lattice_backward(
+        self,
+        values: Array,
+        image: Array,
+        lattice: Array,
+        places: ControlPoints,
+        options: Options,
+        needed: Needed,
+        dtype: DType,
+    ) -> Gradients | None:
+        """Compute both gradients at the points of a lattice in one sweep."""
+        plan = plan_of_lattice(image, lattice, places, options, dtype)
+        if plan is None or not values.size:
+            return None
+        cpu, fill = on_cpu(), fill_of_channels(options.fill_value, plan)
+        samples = cpu.Samples(image, cpu.padded(places, lattice), values, fill=fill)
+        needs = cpu.Needs(*needed, dtype=dtype.newbyteorder("="))
+        gradients = cpu.backward(plan, samples, needs, threads=options.threads)
+        return gradients.image, in_type_of(lattice, gradients.grid)
 
     def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
         """Whether the kernels average."""

@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from gridsample.dask.grids import coordinate_bounds, grid_sample
+from gridsample.dask.lattices import lattice_points
 from gridsample.dask.maps import affine_sample
 from gridsample.dask.ndimage import affine_transform, map_coordinates, zoom
 from gridsample.dask.resizing import interpolate, regrid_conservative
@@ -32,6 +33,7 @@ __all__ = [
     "coordinate_bounds",
     "grid_sample",
     "interpolate",
+    "lattice_points",
     "map_coordinates",
     "regrid_conservative",
     "resample",

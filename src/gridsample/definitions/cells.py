@@ -15,6 +15,7 @@ import numpy as np
 
 from gridsample.definitions.bands import Band
 from gridsample.definitions.caches import cached_call
+from gridsample.definitions.control_points import ControlAxis
 from gridsample.definitions.methods import Method
 from gridsample.definitions.shapes import MAX_RANK, Shape, axis_name
 from gridsample.definitions.zooming import Zoom
@@ -105,7 +106,7 @@ def means_of_text(text: str) -> CellMeans:
 
 
 # How an axis is resized.
-AxisMethod = Method | Zoom | CellMeans
+AxisMethod = Method | Zoom | CellMeans | ControlAxis
 
 
 def measured(low: Any, high: Any, measure: str) -> Any:

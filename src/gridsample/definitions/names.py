@@ -59,4 +59,6 @@ SumCoordsName = Literal["normalized", "pixel", "unit"]
 SplatName = Literal["sum", "average", "linear", "soft", "maximum"]
 MissingName = Literal["propagate", "ignore"]
 FootprintName = Literal["attach", "detach"]
+# How lattices of control points are interpolated.
+LatticeName = Literal["linear", "catmull-rom", "spline3"]
 EndName = Literal["edges", "centers", "continue"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_property
+from gridsample.definitions.control_points import ControlPoints
 from gridsample.definitions.coords import CONTINUE, MARGINS
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.knots import Axes
@@ -58,6 +59,8 @@ class Plan:
             boundary extends it; () if one does along all axes.
         footprint: how the footprints of output points are sampled; None to sample points.
         block: which part of a larger output `out` is, for displacements and maps; None for all.
+        lattice: how the points of the grid lie among those of a lattice, which is passed in place
+            of the grid; None for a grid or maps.
     """
 
     methods: tuple[Method, ...]
@@ -74,6 +77,7 @@ class Plan:
     ends: tuple[bool | str, ...] = ()
     footprint: Footprint | None = None
     block: OutputBlock | None = None
+    lattice: ControlPoints | None = None
 
     def __hash__(self) -> int:
         """The hash, which is computed only once because plans are keys of many caches."""
@@ -83,7 +87,7 @@ class Plan:
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
         options = self.boundaries, self.align_corners, self.coords, self.ends, self.footprint
-        return hash((self.methods, options, sizes, self.dtype, self.block))
+        return hash((self.methods, options, sizes, self.dtype, self.block, self.lattice))
 
     def are_maps(self, points: Shape) -> bool:
         """Whether points of this shape are affine or projective maps, not a grid of coordinates."""

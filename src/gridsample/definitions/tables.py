@@ -20,6 +20,7 @@ from gridsample.definitions.bands import CACHE_BYTES, Band, collect, copying_ban
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_by_size, cached_property
 from gridsample.definitions.cells import AxisMethod, CellMeans
+from gridsample.definitions.control_points import ControlAxis
 from gridsample.definitions.methods import AREA, NEAREST, NEAREST_EXACT, Method
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.shapes import Shape
@@ -185,6 +186,8 @@ def band_of(axis: Axis, transposed: bool) -> Band:
         return zoomed(axis.method, axis.inputs, axis.outputs)
     if isinstance(axis.method, CellMeans):
         return axis.method.band
+    if isinstance(axis.method, ControlAxis):
+        return axis.method.band()
     formula = formula_of(axis)
     if formula == "copies":
         return copies(axis)

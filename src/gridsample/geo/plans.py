@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridsample.fields.paths import Path, path_between
 from gridsample.geo.rasters import Array, Raster, projection_between
-from gridsample.ops.affine import affine_sample
+from gridsample.ops.lattices import lattice_grid
 
 # Distances of exact positions, in pixels: powers of two, so that the places of pixels between them
 # are exact numbers, and do not depend on where a block of pixels begins.
@@ -75,17 +75,9 @@ class Positions:
         size = tuple(max(part.stop - part.start, 0) for part in block)
         if not self.step or 0 in size:
             return self._path.positions(block) if 0 not in size else np.empty((1, *size, 2))
-        step = self.step
-        corner = [[1 / step, 0, columns.start / step + 1], [0, 1 / step, rows.start / step + 1]]
-        grid: Array = affine_sample(
-            self._nodes,
-            np.array([corner]),
-            (1, 2, *size),
-            "catmull-rom",
-            "border",
-            coords="pixel",
-            channel_axis=-1,
-            threads=1,
+        origin = [-self.step - part.start for part in (columns, rows)]
+        grid: Array = lattice_grid(
+            self._nodes, (1, 2, *size), spacing=self.step, origin=origin, threads=1
         )
         for cell in self.exact_cells(block):
             inside = tuple(
@@ -270,10 +262,7 @@ def lattice_of(
     nodes = places([n + 3 for n in cells], -1, -1)
     errors = np.zeros(cells)
     for x, y in MEASURED:
-        middles = np.array([[[1.0, 0, 1 + x], [0, 1, 1 + y]]])
-        between = affine_sample(
-            nodes, middles, (1, 2, *cells), "catmull-rom", "border", coords="pixel", channel_axis=-1
-        )
+        between = lattice_grid(nodes, (1, 2, *cells), spacing=1, origin=(-1 - x, -1 - y))
         difference = between[0] - places(cells, x, y)[0]
         errors = np.maximum(errors, np.hypot(difference[..., 0], difference[..., 1]))
     with np.errstate(invalid="ignore"):

@@ -26,6 +26,7 @@ from gridsample.backends.torch import (
     filtering,
     fused,
     internals,
+    lattices,
     onnx,
     operators,
     other_devices,
@@ -38,6 +39,7 @@ from gridsample.backends.torch.schemas import flat_options
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.caches import cached_call
 from gridsample.definitions.checks import check_dense
+from gridsample.definitions.control_points import ControlPoints
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.operators import Operator, watch
 from gridsample.definitions.options import (
@@ -459,6 +461,32 @@ class Torch(Backend):
             return None
         call = affine.call_of_maps(self, source, theta, out, options.changed())
         return affine.gradients(call, values, source, theta, needed)
+
+    def lattice(
+        self,
+        image: Tensor,
+        lattice: Tensor,
+        places: ControlPoints,
+        options: Options,
+        dtype: torch.dtype,
+    ) -> Tensor | None:
+        """Sample at the points of a lattice, for eager tensors on a CPU, otherwise None."""
+        return lattices.sample(image, lattice, places, options, dtype)
+
+    def lattice_backward(
+        self,
+        values: Tensor,
+        image: Tensor,
+        lattice: Tensor,
+        places: ControlPoints,
+        options: Options,
+        needed: Needed,
+        dtype: torch.dtype,
+    ) -> Gradients | None:
+        """Compute both gradients for eager tensors on a CPU without derivatives, otherwise None."""
+        if image.dtype != dtype:
+            return None
+        return lattices.gradients(values, image, lattice, places, options, needed)
 
     def averages(self, arrays: Sequence[Tensor], options: Options, detached: bool) -> bool:
         """Whether tensors are eager, and the kernels average."""

@@ -36,6 +36,7 @@ from gridsample.backends.torch.other_devices import call_on_cpu, try_torch
 from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of, text_of
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
+from gridsample.definitions.control_points import ControlAxis
 from gridsample.definitions.dtypes import check_image_type
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.request import ResizeRequest, changed
@@ -62,6 +63,8 @@ def resize(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor:
         result: Tensor = resize_operator(image, *options)
         return result
     resized = None if transposed else resize_with_torch(image, resizing)
+    if resized is None and all(isinstance(m, ControlAxis) for m in resizing.methods):
+        return resize_by_matrices(image, resizing, transposed)
     if resized is None:
         resized = call_on_cpu(resize, image, resizing, transposed)
     return resized
@@ -94,6 +97,14 @@ def resize_with_torch(image: Tensor, resizing: Resizing) -> Tensor | None:
         operator_of_torch(name, rank, smooths),
         with_gradient=torch.is_grad_enabled() and image.requires_grad,
     )
+
+
+def resize_by_matrices(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor:
+    """Interpolate lattices of a few control points, or apply the transpose, by dense matrices."""
+    for k, axis in enumerate(tables.axis_maps(image.shape[2:], resizing, transposed), 2):
+        matrix = torch.from_numpy(axis.dense()).to(image)
+        image = torch.tensordot(image, matrix, ([k], [1])).movedim(-1, k)
+    return image
 
 
 def operator_of_torch(name: str, rank: int, smooths: bool) -> str:

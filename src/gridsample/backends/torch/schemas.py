@@ -13,6 +13,7 @@ from typing import Any
 
 from gridsample.definitions.caches import cached_call
 from gridsample.definitions.cells import CELLS_PREFIX, AxisMethod, CellMeans, means_of_text
+from gridsample.definitions.control_points import ControlAxis
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.knots import PREFIX, Axes
 from gridsample.definitions.methods import METHODS, Method, find_method
@@ -21,6 +22,8 @@ from gridsample.definitions.zooming import Zoom
 
 # How the text of a `Zoom` begins.
 ZOOM_PREFIX = "zoom:"
+# How that of a `ControlAxis` begins.
+CONTROL_PREFIX = "control:"
 
 
 def text_of(method: str | AxisMethod) -> str:
@@ -29,6 +32,8 @@ def text_of(method: str | AxisMethod) -> str:
         return method
     if isinstance(method, Zoom):
         return ZOOM_PREFIX + ",".join(map(str, method))
+    if isinstance(method, ControlAxis):
+        return CONTROL_PREFIX + ",".join(map(str, method))
     if isinstance(method, CellMeans):
         return method.text
     known = METHODS.get(method.name)
@@ -43,13 +48,16 @@ def method_of(text: str) -> AxisMethod:
 
 
 @functools.lru_cache(maxsize=1024)
-def short_method_of(text: str) -> Method | Zoom:
+def short_method_of(text: str) -> Method | Zoom | ControlAxis:
     """Find the method of a text that is short."""
     if text.startswith("["):
         return Method.of_text(text)
     if text.startswith(ZOOM_PREFIX):
         order, boundary, sigma, *numbers = text.removeprefix(ZOOM_PREFIX).split(",")
         return Zoom(int(order), boundary, float(sigma), *map(int, numbers))
+    if text.startswith(CONTROL_PREFIX):
+        name, points, outputs, *rest = text.removeprefix(CONTROL_PREFIX).split(",")
+        return ControlAxis(name, int(points), int(outputs), *map(float, rest))
     return find_method(text, resizing=True)
 
 

@@ -35,6 +35,8 @@ from gridsample.kernels.sampling.antialiasing import ReadyFootprints, zero_order
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
+from gridsample.kernels.sampling.control_points import padded as padded
+from gridsample.kernels.sampling.control_points import reads_lattices as reads_lattices
 from gridsample.kernels.sampling.derivatives import backward as backward
 from gridsample.kernels.sampling.derivatives import backward_twice as backward_twice
 from gridsample.kernels.sampling.derivatives import scatter as scatter
@@ -76,7 +78,8 @@ def gather(
 
     The grid may also be affine maps (N, D, D + 1), which map every point of the output to its
     coordinates, or projective ones, (N, D + 1, D + 1), whose last row is that of the divisor
-    (coordinates are 0 where it is).
+    (coordinates are 0 where it is); or, for ``plan.lattice``, control points as `padded` lays them
+    out.
     """
     if plan.footprint is not None:
         if gather_footprints(plan, image, grid, out, fill, threads):
@@ -198,6 +201,8 @@ def ready_backward(
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or plan.vanishes(order) or plan.footprint is not None:
         return None
+    if plan.lattice is not None:
+        return None  # whose gradient is not that of the grid
     layouts = Layouts(image, grid, values, False, BACKWARD.chosen(*needed), threads)
     summed = with_own_grids(plan, grid)[0] is not plan
     if summed or grid_gradients(BACKWARD, plan, layouts) != plan.grid_items:

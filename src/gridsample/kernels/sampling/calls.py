@@ -21,6 +21,7 @@ from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import BATCH, Launch, entry
+from gridsample.kernels.sampling.control_points import lattice_settings
 from gridsample.kernels.sampling.division import (
     DENSE,
     Blocks,
@@ -59,6 +60,7 @@ from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.points import (
     AFFINE,
     INTERLEAVED,
+    LATTICE,
     PLANAR,
     PROJECTIVE,
     REVERSED,
@@ -77,7 +79,7 @@ from gridsample.kernels.sampling.programs.tap_lists import block_of, list_bytes
 from gridsample.kernels.sampling.programs.ways import Copies, way_for
 from gridsample.kernels.sampling.searching import knot_settings
 from gridsample.kernels.sampling.settings import settings_of
-from gridsample.kernels.vector import Function, Program, compile, kind_of
+from gridsample.kernels.vector import Function, Program, Record, compile, kind_of
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -97,11 +99,16 @@ def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     name, real = description.operation.name.replace(" ", "_"), description.real
     function = Function(name, description.points.lanes, real)
-    rules = description.axes
-    settings = settings_of(len(rules), description.footprints, have_knots(rules))
-    with entry(function, arrays_of(description), settings) as (task, call):
+    with entry(function, arrays_of(description), settings_for(description)) as (task, call):
         body_of(description)(function, description, call).write(task)
     return compile(function, reduces_strength=description.pixels.in_lanes)
+
+
+def settings_for(description: Description) -> Record:
+    """Return the layout of the settings of a program."""
+    rules, taps = description.axes, description.points.taps
+    kind = description.real if taps else ""
+    return settings_of(len(rules), description.footprints, have_knots(rules), kind, taps)
 
 
 def gathered(plan: Plan, layouts: Layouts) -> tuple[Operation, Layouts]:
@@ -352,6 +359,11 @@ class Preparation:
             return source, (rows * (rank + 1), 0, 0)
         spaces = spacing(grid)
         assert spaces is not None
+        if plan.lattice is not None:
+            row = grid[0][-2] * rank
+            taps = plan.lattice.axes[0].method.taps
+            source = source._replace(grid_layout=LATTICE, taps=taps)
+            return source, (spaces[0] if plan.grid_items > 1 else 0, row, 0)
         item, point, axis = spaces
         if point == rank and (abs(axis) == 1 or rank == 1) and self.items_follow(item, rank):
             order = REVERSED if axis == -1 and rank > 1 else INTERLEAVED
@@ -374,8 +386,7 @@ class Preparation:
     def launch(self) -> Launch:
         """Prepare the launch."""
         description, ranges = self.describe(), self.ranges()
-        record = settings_of(len(self.rules), description.footprints, have_knots(self.rules))
-        row = record.pack(**self.settings(), ranges=ranges)
+        row = settings_for(description).pack(**self.settings(), ranges=ranges)
         program, scratch = program_for(description), self.scratch(description)
         # Of the tasks of a block, all but one may have nothing to do.
         batch = BATCH * -(-self.blocks.near // max(1, self.blocks.far))
@@ -450,6 +461,7 @@ class Preparation:
             **self.output_axes,
             **({} if self.level is None else footprint_settings(self.whole, self.level)),
             **(knot_settings(plan.coords.entries) if isinstance(plan.coords, Axes) else {}),
+            **({} if plan.lattice is None else lattice_settings(plan)),
         }
 
     def starts_of_weights(self) -> Array | int:

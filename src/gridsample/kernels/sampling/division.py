@@ -65,7 +65,9 @@ def divide_points(plan: Plan, lanes: int) -> Outputs:
     """Choose how the points of a call are divided."""
     if plan.points < lanes:
         return Outputs(True, 1, plan.points * plan.grid_items)
-    if len(plan.out) > 1 and plan.out[-1] >= max(LONG_ROW, lanes):
+    # A lattice is interpolated row by row.
+    long = LONG_ROW if plan.lattice is None else lanes
+    if len(plan.out) > 1 and plan.out[-1] >= max(long, lanes):
         return Outputs(False, plan.points // plan.out[-1], plan.out[-1])
     return Outputs(False, 1, plan.points)
 

@@ -20,8 +20,13 @@ Call = SimpleNamespace
 
 
 @functools.cache
-def settings_of(rank: int, footprints: bool = False, knots: bool = False) -> Record:
+def settings_of(
+    rank: int, footprints: bool = False, knots: bool = False, lattice: str = "", taps: int = 0
+) -> Record:
     """Return the layout of the settings for images of a rank, footprints, and axes with knots.
+
+    Those with a ``lattice`` of control points say in which kind of numbers coordinates are, and on
+    how many control points along each axis they depend.
 
     Distances count elements.  Planes are given by the places of their first elements.
     """
@@ -82,5 +87,14 @@ def settings_of(rank: int, footprints: bool = False, knots: bool = False) -> Rec
             "knots_weights": ("*float64", rank),
             "knots_least": ("float64", rank),
             "knots_greatest": ("float64", rank),
+        }
+    if lattice:  # see `gridsample.kernels.sampling.control_points`
+        fields |= {
+            "lattice_table": ("float64", taps**2),  # the powers of each tap's weight
+            "lattice_sizes": ("int64", rank),  # of what is read, x first
+            "lattice_begins": "*int64",  # the first column of each interval
+            "lattice_fractions": f"*{lattice}",  # of each column's interval
+            "lattice_firsts": ("*int64", rank),  # the first tap of each output along an axis
+            "lattice_weights": ("*float64", rank),  # of its taps
         }
     return Record(**fields)

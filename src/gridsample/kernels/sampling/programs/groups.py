@@ -37,10 +37,12 @@ class OutputRow(NamedTuple):
     Attributes:
         outer: the index of the row along the output's axes, x excluded.
         map_terms: for each row of the map's matrix, the sum of its terms but that of x.
+        interpolated: the first column whose coordinates are interpolated from a lattice, or None.
     """
 
     outer: tuple[Value, ...] = ()
     map_terms: tuple[Value, ...] = ()
+    interpolated: Value | None = None
 
 
 class Strip(NamedTuple):

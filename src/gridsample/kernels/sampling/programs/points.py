@@ -12,6 +12,7 @@ from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
 from gridsample.kernels.sampling.programs.groups import Group, OutputRow, Strip, TaskRange
 from gridsample.kernels.sampling.programs.indices import split_index, split_neighbours
 from gridsample.kernels.sampling.programs.interleaving import deinterleave, interleave
+from gridsample.kernels.sampling.programs.lattices import LatticeRows
 from gridsample.kernels.sampling.programs.lookahead import Lookahead
 from gridsample.kernels.sampling.settings import STRIP, Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, kind_of
@@ -20,6 +21,8 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, kind
 # after the other; or at any distance.  Affine and projective maps have no grid.
 INTERLEAVED, REVERSED, PLANAR, STRIDED = "interleaved", "reversed", "planar", "strided"
 AFFINE, PROJECTIVE = "affine", "projective"
+# A coarse lattice, between whose points coordinates are interpolated.
+LATTICE = "lattice"
 
 # How many rows further the points are whose pixels are asked for.
 ROWS_AHEAD = 6
@@ -40,6 +43,7 @@ class PointSource(NamedTuple):
         asks_at_once: whether it pays to ask for those of points at random places once these are
             located.
         in_blocks: whether planes are processed in blocks if points are far apart.
+        taps: on how many points of a lattice along each axis coordinates depend; 0 without one.
     """
 
     grid_layout: str
@@ -50,6 +54,7 @@ class PointSource(NamedTuple):
     prefetches: bool
     asks_at_once: bool
     in_blocks: bool
+    taps: int = 0
 
 
 class Points:
@@ -61,6 +66,7 @@ class Points:
             also those of two items; where pixels have several channels, all of these.
         singly: the same for values of a single channel.
         maps: whether coordinates are computed by affine or projective maps.
+        lattice: what interpolates those of a lattice, or None.
         lookahead: which pixels points that come later will read.
     """
 
@@ -79,6 +85,9 @@ class Points:
         self.rank = len(rules)
         self.offset_kind = offset_kind(source.wide)
         self.maps = source.grid_layout in (AFFINE, PROJECTIVE)
+        self.lattice = None
+        if source.grid_layout == LATTICE:
+            self.lattice = LatticeRows(function, self.rank, source.taps, call)
         self.lookahead = Lookahead(function, call, self.rank, source.prefetches)
         # Whether coordinates depend on the indices of points in the output.
         self.indexed = self.maps or any(rule.units == DISPLACEMENT for rule in rules)
@@ -112,7 +121,19 @@ class Points:
                 output_row = self.output_row(item.index, row.index)
                 with function.loop(block.index, block_end, STRIP) as column:
                     end = (column.index + STRIP).minimum(block_end)
-                    yield Strip(item.index, row.index, column.index, end, distance, output_row)
+                    strip = Strip(item.index, row.index, column.index, end, distance, output_row)
+                    yield self.interpolated(strip)
+
+    def interpolated(self, strip: Strip) -> Strip:
+        """Return a strip whose coordinates are in memory, if they are those of a lattice."""
+        if self.lattice is None:
+            return strip
+        columns, lanes = self.call.columns, self.lanes
+        begin = strip.begin.minimum(columns - lanes)  # see `group`
+        end = strip.end.maximum(begin + lanes)
+        outer = split_index(strip.row, self.call.out_sizes[1 : self.rank])
+        self.lattice.interpolate(strip.item, outer, begin, end)
+        return strip._replace(output_row=strip.output_row._replace(interpolated=begin))
 
     def far_apart(self, part: TaskRange) -> Value:
         """Whether the first points of a range are far from each other, as those in any order are.
@@ -121,6 +142,7 @@ class Points:
         """
         row, lanes = self.output_row(part.item, part.row), self.lanes
         strip = Strip(part.item, part.row, part.column, part.column, 0, row)
+        strip = self.interpolated(strip)
         line = self.coordinates(self.group(strip, part.column))[-1]
         steps = (line - line.shuffle([*range(1, lanes), lanes - 1])).abs().sum().to("float64")
         size: Value = self.call.sizes[-1].to("float64")
@@ -160,6 +182,7 @@ class Points:
             column = part.column + (corner.index == 1).select(span, 0)
             row = (corner.index == 2).select(below, part.row)
             strip = Strip(item, row, column, column, 0, self.output_row(item, row))
+            strip = self.interpolated(strip)
             group = self.group(strip, column)
             for a, line in enumerate(self.coordinates(group)):
                 corners.store(line[0].to("float64"), corner.index * self.rank + a)
@@ -227,6 +250,9 @@ class Points:
     def stored(self, group: Group) -> list[Value]:
         """Read a group's coordinates as they are stored."""
         call, lanes, rank, layout = self.call, self.lanes, self.rank, self.source.grid_layout
+        if self.lattice is not None:
+            assert group.output_row.interpolated is not None
+            return self.lattice.load(group.column - group.output_row.interpolated)
         if layout == STRIDED:
             distances = call.grid_item, call.grid_point, call.grid_axis
             return self.load_vectors(group, call.grid, *distances)
