@@ -94,7 +94,7 @@ def task_of(call: CellsCall, block: Block) -> CellsTask:
     first, last = [[p.start for p in points][::-1], [p.stop - 1 for p in points][::-1]]
     low, high = call.corners.bounds(first, last)
     period = call.options["period"]
-    x, y = (pixels_between(a, b, n) for a, b, n in zip(low, high, (width, height), strict=True))
+    x, y = (covered_pixels(a, b, n) for a, b, n in zip(low, high, (width, height), strict=True))
     turns = False
     if period is not None:
         beyond = period == width and not (low[0] >= -0.5 and high[0] < width - 0.5)
@@ -102,7 +102,7 @@ def task_of(call: CellsCall, block: Block) -> CellsTask:
     return CellsTask(points, (y, slice(0, width) if turns else x), turns)
 
 
-def pixels_between(low: float, high: float, n: int) -> slice:
+def covered_pixels(low: float, high: float, n: int) -> slice:
     """Return the pixels of an axis between two positions, at least one of them."""
     if not low <= high:  # there are no positions
         return slice(0, 1)

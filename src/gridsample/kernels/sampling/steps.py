@@ -69,6 +69,7 @@ def steps_of(operation: Operation, plan: Plan, layouts: Layouts, prepare: Prepar
     return Steps(tuple(steps), copied.between)
 
 
+@cached_call(256)
 def grid_gradients(operation: Operation, plan: Plan, layouts: Layouts) -> int:
     """Return how many gradients of grids `derivative_steps` store.
 
@@ -118,8 +119,8 @@ class Copied:
     """The arrays of a call, of which planes are copied to runs of channels.
 
     Attributes:
-        plan: the plan of the call.
-        layouts: what it reads and writes.
+        layouts: what the call reads and writes.
+        sums: the layout of the image's gradient.
         uses: how its arrays are used, by name.
         planes: the layouts of arrays of pixels and of points, by name.
         vectors: the bytes of an item's array of vectors.
@@ -127,14 +128,11 @@ class Copied:
     """
 
     def __init__(self, operation: Operation, plan: Plan, layouts: Layouts, first: Part) -> None:
-        self.plan, self.layouts = plan, layouts
+        self.layouts, self.sums = layouts, layouts.gradient(plan)
         self.uses = operation.uses(layouts.needs)
         kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
         known = {"image": layouts.image, "out": layouts.values, "values": layouts.values}
-        others = {
-            "pixels": layouts.gradient(plan),
-            "points": of_type(layouts.values, kind),
-        }
+        others = {"pixels": self.sums, "points": of_type(layouts.values, kind)}
         self.planes = {
             name: known.get(name) or others[use.place]
             for name, use in self.uses.items()
@@ -150,10 +148,9 @@ class Copied:
 
     def layouts_of(self, part: Part) -> Layouts:
         """Return what the launches of a part read and write."""
-        pixels = self.layouts.gradient(self.plan)
         image, values, sums = (
             in_runs(items_of(layout, part.items))
-            for layout in (self.layouts.image, self.layouts.values, pixels)
+            for layout in (self.layouts.image, self.layouts.values, self.sums)
         )
         means = self.layouts.means
         if means is not None and means.weights is not None:
