@@ -155,14 +155,6 @@ def backend_of(**arrays: Any) -> Backend:
     return NUMPY if package == "numpy" else LOADERS[package]()
 
 
-def repeater_of(image: Any) -> Backend | None:
-    """The backend of an ordinary array, for which calls may be prepared, or None."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.compiler.is_dynamo_compiling():
-        return None  # see `is_traced`
-    return _repeaters.get(type(image))
-
-
 def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a decorator of public functions, whose calls a `__torch_function__` may override.
 
@@ -233,8 +225,10 @@ def operation(
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if shortcut is not None:
-                backend = repeater_of(args[0] if args else kwargs.get(names[0]))
+            torch = sys.modules.get("torch")
+            # Traced code looks up nothing: see `is_traced`.
+            if shortcut is not None and (torch is None or not torch.compiler.is_dynamo_compiling()):
+                backend = _repeaters.get(type(args[0] if args else kwargs.get(names[0])))
                 if backend is not None:
                     first, options, others = args[:n], args[n:], _NONE
                     named: dict[str, Any] | None = kwargs

@@ -45,11 +45,6 @@ class Statistic(NamedTuple):
         """Whether the values of a cell are ranked."""
         return self.name == "quantile"
 
-    @property
-    def is_measure(self) -> bool:
-        """Whether no value of a pixel matters: every cell has such a statistic."""
-        return self.name in ("count", "share")
-
     def result_type(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Return the dtype of the results for an image."""
         if self.name in SUMS and dtype.kind in "biu":
