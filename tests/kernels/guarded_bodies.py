@@ -136,7 +136,7 @@ class Case(NamedTuple):
         upstream, image, grid = arrays[:3]
         pixel_weights = arrays[3] if arrays[3:] else None
         samples = sampling.Samples(image, grid, upstream, pixel_weights, fill=fill)
-        needs = sampling.Needs(*needed, plan.dtype)
+        needs = sampling.NeededGradients(*needed, plan.dtype)
         gradients = sampling.average_backward(plan, samples, averaging, needs, 2)
         assert not gradients.invalid_weights
         return gradients.image, gradients.grid, gradients.weights

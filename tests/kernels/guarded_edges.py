@@ -82,7 +82,7 @@ class Call:
         """Compute second derivatives, those of <u, image's gradient> + <d, grid's gradient>."""
         u, d = (self.guard(self.rng.standard_normal(a.shape)) for a in (self.image, self.grid))
         samples = sampling.Samples(self.image, self.grid, self.values)
-        needs = sampling.Needs(values=True)
+        needs = sampling.NeededGradients(values=True)
         values, image, grid = sampling.backward_twice(self.plan(), samples, u, d, needs)
 
         def product(grid: Array) -> tuple[float, float]:

@@ -409,7 +409,10 @@ class NumPy(Backend):
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
         like = empty(size, sums, options.channels_last(), np.zeros)
         cpu, order = on_cpu(), options.order
-        samples, needs = cpu.Samples(like, grid, values), cpu.Needs(True, False, dtype=plan.dtype)
+        samples, needs = (
+            cpu.Samples(like, grid, values),
+            cpu.NeededGradients(True, False, dtype=plan.dtype),
+        )
         gradients = cpu.backward(plan, samples, needs, order=order, threads=options.threads)
         grad_image: Array = gradients.image
         return grad_image
@@ -461,7 +464,7 @@ class NumPy(Backend):
             return by_image, in_type_of(points, np.zeros(points.shape)) if needed[1] else None
         cpu, fill = on_cpu(), fill_of_channels(options.fill_value, plan)
         samples = cpu.Samples(image, points, values, fill=fill)
-        needs, threads = cpu.Needs(*needed, dtype=native), options.threads
+        needs, threads = cpu.NeededGradients(*needed, dtype=native), options.threads
         gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
         return gradients.image, in_type_of(points, gradients.grid)
 
@@ -495,7 +498,7 @@ class NumPy(Backend):
             return None
         cpu, fill = on_cpu(), fill_of_channels(options.fill_value, plan)
         samples = cpu.Samples(image, cpu.padded(places, lattice), values, fill=fill)
-        needs = cpu.Needs(*needed, dtype=dtype.newbyteorder("="))
+        needs = cpu.NeededGradients(*needed, dtype=dtype.newbyteorder("="))
         gradients = cpu.backward(plan, samples, needs, threads=options.threads)
         return gradients.image, in_type_of(lattice, gradients.grid)
 
@@ -535,7 +538,7 @@ class NumPy(Backend):
         samples = cpu.Samples(
             image, points, values, weight, fill=fill_of_channels(options.fill_value, plan)
         )
-        needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
+        needs = cpu.NeededGradients(*needed, dtype=image.dtype.newbyteorder("="))
         sums = cpu.average_backward(plan, samples, averaging, needs, options.threads)
         return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.invalid_weights
 

@@ -45,7 +45,7 @@ from gridsample.kernels.sampling.gathering import Gathering
 from gridsample.kernels.sampling.layouts import gradient_layout
 from gridsample.kernels.sampling.paying import is_readable, pays_contiguous
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
-from gridsample.kernels.sampling.preparing import Needs as Needs
+from gridsample.kernels.sampling.preparing import NeededGradients as NeededGradients
 from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
     are_readable,

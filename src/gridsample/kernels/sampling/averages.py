@@ -21,7 +21,7 @@ from gridsample.kernels.sampling.gathering import Gathering, plain_weights
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
     Gradients,
-    Needs,
+    NeededGradients,
     Samples,
     even_values,
     in_layout,
@@ -108,7 +108,7 @@ def multiplied_pixels(
 
 
 def average_backward(
-    plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, threads: int | None
+    plan: Plan, arrays: Samples, averaging: Averaging, needs: NeededGradients, threads: int | None
 ) -> Gradients:
     """Compute the gradients of `average`, for plans that `averages` and have no footprint.
 

@@ -176,7 +176,7 @@ class Preparation:
         orders = Orders.of(len(plan.spatial))
         self.reads = "image" in operation.reads(orders, layouts.needs)
         self.adds = bool(operation.adds(orders, layouts.needs))
-        self.gradient = None if operation.fills else layouts.gradient(plan)
+        self.gradient = layouts.gradient(plan) if operation.differentiates else None
         self.image = self.planes(layouts.image if self.reads else self.gradient)
         self.values = self.planes(layouts.values)
         self.outputs = divide_points(plan, lanes_of(plan))

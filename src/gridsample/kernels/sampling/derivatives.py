@@ -19,7 +19,7 @@ from gridsample.kernels.sampling.division import Averages, Layouts
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
     Gradients,
-    Needs,
+    NeededGradients,
     Samples,
     dropped_of,
     even_values,
@@ -111,7 +111,7 @@ class Derivatives(NamedTuple):
 def backward(
     plan: Plan,
     arrays: Samples,
-    needs: Needs,
+    needs: NeededGradients,
     *,
     order: Order | None = None,
     threads: int | None = None,
@@ -140,7 +140,7 @@ def backward(
 
 
 def backward_stored(
-    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, threads: int
+    plan: Plan, arrays: Samples, needs: NeededGradients, result: Array, order: Order, threads: int
 ) -> Gradients:
     """Compute `backward` with the image's gradient in ``result``, which has another dtype.
 
@@ -150,7 +150,7 @@ def backward_stored(
     image, grid, values, fill = arrays.image, arrays.grid, arrays.values, arrays.fill
     compute = functools.partial(backward, order=order, threads=threads)
     small, gradient = result.size <= PART, None
-    some = Needs(True, needs.grid and small)
+    some = NeededGradients(True, needs.grid and small)
     for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
         part = arrays._replace(
             image=image[items, channels],
@@ -166,7 +166,7 @@ def backward_stored(
         gradient = gradients.grid
         del gradients  # before the next sums are allocated
     if needs.grid and not small:
-        gradient = compute(plan, arrays, Needs(False, True)).grid
+        gradient = compute(plan, arrays, NeededGradients(False, True)).grid
     return Gradients(result, gradient)
 
 
@@ -196,7 +196,7 @@ def scatter(
     kind = complex_of(plan.real) if values.dtype.kind == "c" else plan.real
     shape = plan.image_items, plan.channels, *plan.spatial
     nothing = np.broadcast_to(np.zeros((), kind), shape)
-    needs = Needs(True, False, dtype=dtype)
+    needs = NeededGradients(True, False, dtype=dtype)
     gradients = backward(plan, Samples(nothing, grid, values), needs, order=order, threads=threads)
     assert gradients.image is not None
     return gradients.image
@@ -207,7 +207,7 @@ def backward_twice(
     arrays: Samples,
     upstream: Array | None,
     grid_tangent: Array,
-    needs: Needs,
+    needs: NeededGradients,
     *,
     order: Order | None = None,
     threads: int | None = None,

@@ -57,7 +57,7 @@ class Samples(NamedTuple):
     fill: Array | None = None
 
 
-class Needs(NamedTuple):
+class NeededGradients(NamedTuple):
     """Which gradients are needed.
 
     Attributes:

@@ -48,18 +48,18 @@ class GridGradient:
 
     Attributes:
         totals: the sums over planes, for each group of a strip.
-        maps: whether the grid is computed by affine maps, whose gradient is a sum over all points.
-            It is divided into parts, one for each strip or listed point.
+        is_affine: whether the grid is computed by affine maps, whose gradient is a sum over all
+            points.  It is divided into parts, one for each strip or listed point.
     """
 
     def __init__(self, function: Function, points: Points, call: Call) -> None:
         self.function, self.points, self.call = function, points, call
         rank, source = points.rank, points.source
         self.totals = Totals(function, STRIP // function.lanes, rank, function.real)
-        self.maps = source.grid_layout == AFFINE
+        self.is_affine = source.grid_layout == AFFINE
         # Whether the sums of points begin with what is stored: partial sums of earlier blocks.
-        self.resumes = source.in_blocks and not self.maps
-        if self.maps:
+        self.resumes = source.in_blocks and not self.is_affine
+        if self.is_affine:
             self.map_totals = Totals(function, 1, rank * (rank + 1), kind_of("float64"))
 
     def begin(self, number: Value, group: Group) -> None:
@@ -107,12 +107,12 @@ class GridGradient:
 
     def begin_maps(self) -> None:
         """Begin the sums of a strip."""
-        if self.maps:
+        if self.is_affine:
             self.map_totals.clear(0)
 
     def finish_maps(self, strip: Strip) -> None:
         """Add the sums of a strip to its part of the gradient of maps."""
-        if self.maps and not strip.listed:
+        if self.is_affine and not strip.listed:
             place = self.points.number_of_strip(strip) * self.map_totals.count
             for k, total in enumerate(self.map_totals.read(0)):
                 part = self.call.gradient.at(place + k)

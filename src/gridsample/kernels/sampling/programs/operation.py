@@ -52,8 +52,8 @@ class Orders(NamedTuple):
     """The orders of derivatives that occur in operations.
 
     Attributes:
-        value: no derivative.
-        raised: the first derivative along each axis.
+        value: no derivative besides those that the call asks for along each axis.
+        raised: one more along each axis.
     """
 
     value: Order
@@ -161,6 +161,11 @@ class Operation:
         return self.fills and not (self.counts or self.votes)
 
     @property
+    def differentiates(self) -> bool:
+        """Whether gradients are computed, to which points without taps add nothing."""
+        return not self.fills
+
+    @property
     def arrays_of_pixels(self) -> int:
         """The number of arrays like the image that are read and added to."""
-        return 1 if self.fills else 2
+        return 2 if self.differentiates else 1

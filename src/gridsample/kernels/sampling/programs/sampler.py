@@ -1,10 +1,10 @@
 """What happens to a group of points between their coordinates and their sums.
 
-A group has W points, as many as a register has lanes.
-A sampler has two steps.  `Sampler.locate` turns coordinates into a *state*: a few values for each
-point that all planes share.  `Sampler.prepare` turns a state into the taps of the group, from which
-`Sampler.tap_sums` reads the pixels of one plane and sums them, and to which `Sampler.scatter` adds.
-Between the two, states wait in scratch memory (`States`) while the planes take turns.
+A group has W points, as many as one register or a few have lanes.  A sampler has two steps.
+`Sampler.locate` turns coordinates into a *state*: a few values for each point that all planes
+share.  `Sampler.prepare` turns a state into the taps of the group, from which `Sampler.tap_sums`
+reads the pixels of one plane and sums them, and to which `Sampler.scatter` adds.  Between the two,
+states wait in scratch memory (`States`) while the planes take turns.
 
 How pixels are read is the business of the subclasses, which `ways` lists.
 """
@@ -199,8 +199,8 @@ class Sampler:
 
     @property
     def differentiates(self) -> bool:
-        """Whether the operation computes gradients, to which points without taps add nothing."""
-        return not self.description.operation.fills
+        """Whether the operation computes gradients: see `Operation.differentiates`."""
+        return self.description.operation.differentiates
 
     @property
     def strides(self) -> Strides:

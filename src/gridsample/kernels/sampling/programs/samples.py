@@ -324,13 +324,13 @@ class Samples(Sweep):
             sides = [self.slopes.read(1 + a) for a in range(rank)]
             sides, own = self.sides.transposed(footprint, sides)
             self.slopes.add(0, own)
-            if gradient.maps:
+            if gradient.is_affine:
                 gradient.add_to_maps(group, self.sides.terms_of_maps(sides))
             else:
                 memories = [getattr(self.call, f"side{a}") for a in range(rank)]
                 self.store_vectors(group, in_level, dict(zip(memories, sides, strict=True)))
         base = [x + own for x, own in zip(base, self.slopes.read(0), strict=True)]
-        if gradient.maps:
+        if gradient.is_affine:
             gradient.add_to_maps(group, gradient.terms_of_maps(group, base))
         else:
             self.store_vectors(group, in_level, {self.call.gradient: base})

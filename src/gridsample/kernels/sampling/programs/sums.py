@@ -1,9 +1,9 @@
 """Sums over the taps of a group of points, and their transpose, which adds to the taps' pixels.
 
-A group has W points, as many as a register has lanes.  Every `Reader` has a method `row`, which
-returns the pixels of all taps along x, for one tap along each of the other axes, as real numbers: a
-pixel is one number or several, each of which has a sum of its own.  `sum_over_taps` sums them over
-all taps:
+A group has W points, as many as one register or a few have lanes.  Every `Reader` has a method
+`row`, which returns the pixels of all taps along x, for one tap along each of the other axes, as
+real numbers: a pixel is one number or several, each of which has a sum of its own.  `sum_over_taps`
+sums them over all taps:
 
     tap sum of order n = sum over taps of pixel * product over axes a of w_a^(n_a)
 

@@ -47,7 +47,7 @@ def arrays_of(description: Description) -> dict[str, str]:
     arrays, sides = {}, 0
     for name, use in description.operation.uses(description.needs).items():
         arrays[name] = kind_in(description, use)
-        if use.access == "total" and maps(description):
+        if use.access == "total" and is_affine(description):
             arrays[name] = "float64"
         elif use.access == "total":
             sides = len(description.axes)
@@ -84,7 +84,7 @@ def load_body(path: str) -> type[Sweep]:
     return body
 
 
-def maps(description: Description) -> bool:
+def is_affine(description: Description) -> bool:
     """Whether the grid is computed by affine maps, whose gradients are summed in float64."""
     return description.points.grid_layout == AFFINE
 
@@ -208,7 +208,9 @@ class Sweep:
         """Write the loops of a range, which has all planes, block by block."""
         near, far = self.call.planes_near, self.call.planes_far
         # Where the sums of maps are rounded must not depend on how points are divided.
-        step = near if maps(self.description) else self.points.far_apart(part).select(far, near)
+        step = (
+            near if is_affine(self.description) else self.points.far_apart(part).select(far, near)
+        )
         with self.function.loop(part.plane, part.plane_end, step) as loop:
             end = (loop.index + step).minimum(part.plane_end)
             self.write_range(part._replace(plane=loop.index, plane_end=end))
@@ -239,7 +241,7 @@ class Sweep:
     def locate(self, group: Group, coordinates: Sequence[Value]) -> State:
         """Convert the coordinates of a group to its state."""
         state = self.sampler.locate(coordinates, group)
-        if not self.operation.fills and state.outside is not None:
+        if self.operation.differentiates and state.outside is not None:
             state = state._replace(valid=state.valid & ~state.outside, outside=None)
         for name in self.named("vectors", "read"):
             vectors = self.points.vectors(group, getattr(self.call, name))
@@ -253,7 +255,7 @@ class Sweep:
         self.gradient.begin_maps()
         with self.points.groups(strip) as (number, group):
             slopes = self.gradient.of_group(number, self.states.load(number).valid)
-            if self.gradient.maps:
+            if self.gradient.is_affine:
                 terms = self.gradient.terms_of_maps(group, slopes)
                 self.gradient.add_to_maps(group, terms)
             else:
