@@ -38,7 +38,7 @@ IMPORTERS = {
         "torch_compat.py",
     ],
     "jax": ["backends/jax", "jax.py"],
-    "dask": ["dask/", "geo/warping.py", "xarray/"],
+    "dask": ["dask/", "geo/warping.py", "xarray/", "zarr/rasters.py"],
     "cupy": ["backends/cupy"],
     "scipy": [],
     "skimage": [],

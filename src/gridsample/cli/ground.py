@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,23 +59,9 @@ class Reprojection:
                 return None
             source, target = self.source, self.target = found
             self.sizes = image.size, (target.shape[1], target.shape[0])
-        return reprojected_page(page, arguments, source, target, self.method(image, source, target))
-
-    def method(self, image: io.Image, source: Raster, target: Raster) -> Resampling | Summary:
-        """Return how the values of a page are computed."""
-        arguments = self.arguments
-        number = number_of(image, arguments)
-        if arguments.statistic is not None:
-            if arguments.mode != "bilinear" or arguments.antialias is not None:
-                raise ValueError(
-                    "--statistic is in place of --mode and --antialias; give one of them"
-                )
-            method = method_of(arguments.statistic, min_weight=None, threads=arguments.threads)
-            return method._replace(nodata=number)
-        antialias = antialiases(arguments)
-        if antialias and arguments.antialias is None:
-            antialias = shrinks(source, target)
-        return Resampling(arguments.mode, antialias, number, threads=arguments.threads)
+        method = method_of_arguments(arguments, source, target)
+        method = method._replace(nodata=number_of(image, arguments))
+        return reprojected_page(page, arguments, source, target, method)
 
     def rasters(self, image: io.Image) -> tuple[Raster, Raster] | None:
         """Return the rasters of a page and of its result; None if no system changes."""
@@ -102,10 +89,7 @@ class Reprojection:
 
     def check_options(self, option: str, *further: str) -> None:
         """Raise an error for options that do not go with one, or an output that loses the place."""
-        for name in (*OTHERS, *further):
-            if getattr(self.arguments, name):
-                given = "steps such as --rotate" if name == "steps" else f"--{name}"
-                raise ValueError(f"{option} determines the whole warp; it does not accept {given}")
+        check_others(self.arguments, option, *further)
         if self.arguments.output.suffix.lower() not in (".tif", ".tiff", ""):
             raise ValueError(
                 f"{option} writes GeoTIFFs (.tif), which name the coordinate system; the output is "
@@ -119,6 +103,34 @@ class Reprojection:
         shares = [n / m for n, m in zip(size, old, strict=True)]
         reduced = [max(1, round(n * share)) for n, share in zip(new, shares, strict=True)]
         return resized(self.source, size), resized(self.target, tuple(reduced))
+
+
+def check_others(arguments: argparse.Namespace, option: str, *further: str) -> None:
+    """Raise an error for options that do not go with one that determines the whole warp."""
+    for name in (*OTHERS, *further):
+        if getattr(arguments, name):
+            given = "steps such as --rotate" if name == "steps" else f"--{name}"
+            raise ValueError(f"{option} determines the whole warp; it does not accept {given}")
+
+
+def method_of_arguments(
+    arguments: argparse.Namespace, source: Raster, target: Raster
+) -> Resampling | Summary:
+    """Return how values are computed, without the number of missing pixels."""
+    if arguments.statistic is not None:
+        if arguments.mode != "bilinear" or arguments.antialias is not None:
+            raise ValueError("--statistic is in place of --mode and --antialias; give one of them")
+        return method_of(arguments.statistic, min_weight=None, threads=arguments.threads)
+    antialias = antialiases(arguments)
+    if antialias and arguments.antialias is None:
+        antialias = shrinks(source, target)
+    return Resampling(arguments.mode, antialias, threads=arguments.threads)
+
+
+def raster_of_file(path: Path) -> Raster:
+    """Return the raster of the GeoTIFF that --like names."""
+    like, place = georeference_of(path)
+    return raster_of(place, like.size, f"--like {path}")
 
 
 def raster_of(place: GeoReference, size: tuple[int, ...], name: str) -> Raster:

@@ -126,7 +126,7 @@ def georeference_of(path: Path) -> tuple[io.Image, GeoReference]:
         like = pages[0].image
     target: GeoReference | None = like.extras.get("geotiff")
     if target is None:
-        raise ValueError(f"--like {path} is not georeferenced, but the input is a GeoTIFF")
+        raise ValueError(f"--like {path} is not georeferenced, but the input is")
     return like, target
 
 

@@ -27,7 +27,8 @@ coordinates:
 
 millimetres:
   --like gives the output the voxels of another NIfTI file: its size, and its position in the
-  world. For a GeoTIFF, it takes the pixels of another GeoTIFF.
+  world. For a GeoTIFF, it takes the pixels of another GeoTIFF; for a raster in a Zarr store, those
+  of a GeoTIFF or of another raster.
   --transform maps points of the output's world to the points of the input's world that are shown
   there, which is ITK's convention. The first of several is applied first. Accepted are ITK's
   transforms (.tfm, .h5, .mat, .txt; linear ones and displacement fields), matrices (.npy,
@@ -36,7 +37,8 @@ millimetres:
 
 coordinate systems:
   --crs brings a GeoTIFF to another coordinate system, any that pyproj knows by a code of EPSG,
-  and --like to that of another GeoTIFF: pip install "gridsample[geo]". --resolution is the size
+  and --like to that of another GeoTIFF: pip install "gridsample[geo]". They take Zarr stores, too,
+  with any system of pyproj's; these also need "gridsample[xarray,dask]". --resolution is the size
   of pixels; without it, the diagonal keeps its number of pixels. The number of missing pixels is
   kept, and given to pixels without data: those beyond the edges, and those of which half or more
   is missing. Without such a number, they are NaN, or 0 for integers. Positions are within 0.05
@@ -77,7 +79,7 @@ files:
 {stores}
   With --like, another OME-Zarr image, and --transform, RFC-5's coordinate transformations (.json,
   or a Zarr group), the warp is in the units of the metadata. The output has the spacing of the
-  input, or of --like.
+  input, or of --like. With --crs, the output is a group as xarray writes it.
 
 examples:
   gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
@@ -87,6 +89,7 @@ examples:
   gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
   gridsample warp brain.nii.gz out.nii.gz --like other.nii.gz --transform brain_to_other.tfm
   gridsample warp heights.tif mercator.tif --crs EPSG:3857 --resolution 30
+  gridsample warp heights.zarr mercator.zarr --crs EPSG:3857 --resolution 30
   gridsample warp people.tif coarse.tif --crs EPSG:3035 --resolution 1000 --statistic sum
   gridsample warp big.zarr turned.zarr --rotate 10 --chunks 128x128x128
 """
@@ -141,12 +144,12 @@ def command() -> Command:
         "--like",
         type=parsers.file,
         metavar="FILE",
-        help="resample a NIfTI file or OME-Zarr image to the voxels of another one, see below",
+        help="resample a NIfTI file, OME-Zarr image or raster to the voxels of another, see below",
     )
     further.add_argument(
         "--crs",
         metavar="CRS",
-        help="bring a GeoTIFF to another coordinate system, such as EPSG:3857",
+        help="bring a GeoTIFF or a raster of Zarr to another coordinate system: EPSG:3857",
     )
     further.add_argument(
         "--resolution",

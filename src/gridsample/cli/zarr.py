@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from gridsample import io, warp, zarr
-from gridsample.cli import parsers, texts
+from gridsample.cli import ground, parsers, texts
 from gridsample.cli.arguments import Command, add_shared
 from gridsample.cli.files import antialiases, output_size, resize_antialiases
 from gridsample.cli.maps import canvas_of
 from gridsample.cli.nodata import boundary_of_missing, missing_by_default
 from gridsample.cli.terminal import progress_bar
+from gridsample.geo.rasters import covering
 from gridsample.io.nodata import number_of_array
 from gridsample.io.omezarr import Multiscale, is_store, read_multiscale
 from gridsample.io.output import size_text
 from gridsample.io.rfc5 import read_transformations
+from gridsample.zarr import rasters
 
 HELP = """\
 Write a Zarr array or OME-Zarr image and its halved copies as an OME-Zarr image.
@@ -94,11 +96,13 @@ def add_store(command: Any) -> None:
 
 
 def warp_store(arguments: argparse.Namespace) -> None:
-    """Warp a Zarr store."""
-    reject_options(
-        arguments,
-        *("grid", "straight_alpha", "volume", "align_corners", "crs", "resolution", "statistic"),
-    )
+    """Warp a Zarr store, in its coordinate system or to another one."""
+    reject_options(arguments, "grid", "straight_alpha", "volume", "align_corners")
+    if arguments.crs is not None or is_over_ground(arguments):
+        return reproject_store(arguments)
+    for name in ("resolution", "statistic"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"--{name} is of pixels in another coordinate system: give --crs")
     image = open_input(arguments)
     options = {
         **common_options(arguments),
@@ -130,6 +134,35 @@ def warp_store(arguments: argparse.Namespace) -> None:
         padding, fill = boundary_of_missing(number, copies)
         options |= {"padding_mode": padding, "fill_value": fill}
     run(arguments, "warping", zarr.warp, {**options, "mode": arguments.mode})
+
+
+def is_over_ground(arguments: argparse.Namespace) -> bool:
+    """Whether --like names the pixels of a raster, and the input is one, too."""
+    if arguments.like is None or arguments.transform:
+        return False
+    is_like = not is_store(arguments.like) or rasters.is_raster(arguments.like)
+    return is_like and rasters.is_raster(arguments.input)
+
+
+def reproject_store(arguments: argparse.Namespace) -> None:
+    """Bring a raster to another coordinate system, or to the pixels of another raster."""
+    option, like = ("--like" if arguments.crs is None else "--crs"), arguments.like
+    ground.check_others(arguments, option, "resolution" if arguments.crs is None else "like")
+    raster = rasters.open_raster(arguments.input, arguments.axes).with_nodata(arguments.nodata)
+    source = raster.raster("the input")
+    if arguments.crs is not None:
+        target = covering(source, arguments.crs, arguments.resolution)
+    elif is_store(like):
+        target = rasters.open_raster(like).raster(f"--like {like}")
+    else:
+        target = ground.raster_of_file(like)
+    options = {
+        "raster": raster,
+        "target": target,
+        "method": ground.method_of_arguments(arguments, source, target)._replace(threads=1),
+        **{name: common_options(arguments)[name] for name in ("layout", "threads", "overwrite")},
+    }
+    run(arguments, "warping", rasters.write_reprojected, options)
 
 
 def matrix_options(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -194,9 +227,7 @@ def run(
     if arguments.output.suffix.lower() != ".zarr":
         raise io.FileError(f"{arguments.output}: the output of a Zarr store must end in .zarr")
     with progress_bar(f"{action} {arguments.input.name}") as progress:
-        traffic = function(
-            source=arguments.input, output=arguments.output, progress=progress, **options
-        )
+        traffic = function(output=arguments.output, progress=progress, **options)
     before = f", after {traffic.done_before} of an earlier run" if traffic.done_before else ""
     print(
         f"read {size_text(traffic.read)} in {traffic.reads} chunks, wrote "
@@ -250,6 +281,7 @@ def common_options(arguments: argparse.Namespace) -> dict[str, Any]:
         for numbers in (arguments.chunks, arguments.shards)
     )
     return {
+        "source": arguments.input,
         "layout": zarr.Layout(chunks, shards, arguments.zarr_format, arguments.codec),
         "axes": arguments.axes,
         "threads": arguments.threads,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 import dask
@@ -26,6 +26,7 @@ def store(
     target: Any,
     *,
     keep: int = 128,
+    skip: Container[Shape] = (),
     progress: Callable[[float], None] = lambda share: None,
 ) -> Schedule:
     """Compute a dask array into another array, with few of its inputs in memory at a time.
@@ -50,6 +51,8 @@ def store(
             Zarr; on a cluster, workers get copies of it, so it must refer to memory that they
             share.
         keep: the maximum number of such inputs that are kept.
+        skip: the indices of chunks of the result that the target has already, and which are not
+            computed.
         progress: called with the share of the chunks that are written, up to 1.0.
 
     Returns:
@@ -77,8 +80,8 @@ def store(
     check_target(result, target)
     (array,) = optimize(result)
     graph, needed = dict(array.__dask_graph__()), dependencies(array)
-    blocks = {index: block for index, block in blocks_of(array.chunks)}
-    inputs = inputs_of(array, needed)
+    blocks = {index: block for index, block in blocks_of(array.chunks) if index not in skip}
+    inputs = inputs_of(array, needed, blocks)
     schedule = schedule_of(inputs, keep, CHUNKS_PER_THREAD * number_of_threads(array))
     name = f"store-{uuid.uuid4().hex}"  # a cluster computes a name only once
     kept: dict[Key, Any] = {}
@@ -143,7 +146,9 @@ def dependencies(array: Any) -> Mapping[Key, set[Key]]:
     return needed
 
 
-def inputs_of(array: Any, needed: Mapping[Key, set[Key]]) -> dict[Shape, frozenset[Key]]:
+def inputs_of(
+    array: Any, needed: Mapping[Key, set[Key]], indices: Iterable[Shape]
+) -> dict[Shape, frozenset[Key]]:
     """Return the tasks that a chunk of an array needs and others need, too, by its index."""
     users: dict[Key, int] = {}
     for keys in needed.values():
@@ -158,7 +163,7 @@ def inputs_of(array: Any, needed: Mapping[Key, set[Key]]) -> dict[Shape, frozens
             else:
                 yield from shared(dependency)
 
-    return {index: frozenset(shared((array.name, *index))) for index, _ in blocks_of(array.chunks)}
+    return {index: frozenset(shared((array.name, *index))) for index in indices}
 
 
 def tasks_below(

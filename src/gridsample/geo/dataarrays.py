@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     import xarray
 
 # The names of the dimensions of rasters.
-ROWS, COLUMNS = ("y", "lat", "latitude"), ("x", "lon", "longitude")
+ROWS, COLUMNS = ("y", "Y", "lat", "latitude"), ("x", "X", "lon", "longitude")
+# Attributes with the projection, after a grid mapping: GeoZarr's, xarray-spatial's, and GDAL's for
+# Zarr, with a form of its own in place of each; and those with the places of pixels.
+PROJECTIONS = "proj:wkt2", "proj:projjson", "proj:code", "crs", "_CRS"
+GDAL_FORMS = "wkt", "projjson", "url"
+TRANSFORM, REGISTRATION = "spatial:transform", "spatial:registration"
 # Attributes with the number of missing pixels.
 NODATA = "_FillValue", "nodata", "missing_value"
 # Coordinates are equidistant up to this share of a pixel.
@@ -48,7 +53,8 @@ def reproject(
         image: real or complex numbers, bool or integers with dimensions y and x (or lat and lon, or
             latitude and longitude), whose coordinates are equidistant centres of pixels, or that
             has a GeoTransform.  Its projection is that of its grid mapping, as rioxarray and CF
-            write it, or the attribute "crs".  Other dimensions are kept.
+            write it, or an attribute: "crs", or those of GeoZarr and GDAL.  Other dimensions are
+            kept.
         crs: the projection of the output, in any form that `pyproj.CRS` accepts.
         resolution: the size of output pixels in units of ``crs``, or a pair for x and y; by default
             the diagonal of the image has as many pixels as before.
@@ -95,22 +101,12 @@ def reproject(
     if not isinstance(image, (xarray.DataArray, xarray.Dataset)):
         raise TypeError(f"image must be an xarray.DataArray or Dataset, got {type(image).__name__}")
     resampling = method_of(method, antialias, min_weight=min_weight, threads=threads)
-    rows, columns = dimensions(image)
     source = raster_of(image, "image")
     target = target_of(source, crs, resolution, like)
     plan = resampling.plan(source, target, tolerance)
-    coordinates = output_coordinates(target, rows, columns)
     if isinstance(image, xarray.DataArray):
-        return reprojected(image, plan, resampling, nodata, chunks, coordinates)
-    mapping = mapping_name(image)
-    kept: dict[Hashable, Any] = {
-        name: reprojected(variable, plan, resampling, nodata, chunks, coordinates)
-        if {rows, columns} <= {*variable.dims}
-        else variable.drop_vars([mapping] if mapping in variable.coords else [])
-        for name, variable in image.data_vars.items()
-        if name != mapping
-    }
-    return xarray.Dataset(kept, attrs=image.attrs)
+        return reprojected(image, plan, target, resampling, nodata, chunks)
+    return reprojected_dataset(image, plan, target, resampling, nodata, lambda name: chunks)
 
 
 # Rasters of DataArrays ----------------------------------------------------------------------------
@@ -127,13 +123,17 @@ def dimensions(image: Any) -> tuple[Hashable, Hashable]:
     return found[0][0], found[1][0]
 
 
+def attributes_of(image: Any) -> list[Mapping[Any, Any]]:
+    """Return what is stated about a DataArray, or about a Dataset and its variables."""
+    variables = [image, *getattr(image, "data_vars", {}).values()]
+    return [record for item in variables for record in (item.encoding, item.attrs)]
+
+
 def mapping_name(image: Any) -> Hashable:
     """Return the name of the variable that describes the projection."""
-    variables = [image, *getattr(image, "data_vars", {}).values()]
-    for variable in variables:
-        for record in (getattr(variable, "encoding", {}), variable.attrs):
-            if "grid_mapping" in record:
-                return str(record["grid_mapping"])
+    for record in attributes_of(image):
+        if "grid_mapping" in record:
+            return str(record["grid_mapping"])
     return "spatial_ref"
 
 
@@ -153,8 +153,11 @@ def projection_of(image: Any, name: str) -> Any:
             return attributes[key]
     if "grid_mapping_name" in attributes:
         return pyproj.CRS.from_cf(attributes).to_wkt()
-    if "crs" in image.attrs:
-        return image.attrs["crs"]
+    for stated in attributes_of(image):
+        for key in PROJECTIONS:
+            if key in stated:
+                forms = GDAL_FORMS if key == "_CRS" else ()
+                return next((stated[key][k] for k in forms if k in stated[key]), stated[key])
     raise ValueError(
         f"the projection of {name} is unknown: give it one by rioxarray's rio.write_crs, or as the "
         'attribute "crs"'
@@ -171,12 +174,17 @@ def raster_of(image: Any, name: str) -> Raster:
             transform = (dx, 0.0, x - dx / 2, 0.0, dy, y - dy / 2)
             return Raster.of((crs, transform, shape), name)
     text = grid_mapping(image).get("GeoTransform")
-    if text is None:
+    if text is not None:
+        c, a, b, f, d, e = map(float, str(text).split())
+    elif stated := [record for record in attributes_of(image) if TRANSFORM in record]:
+        a, b, c, d, e, f = stated[0][TRANSFORM]
+        if stated[0].get(REGISTRATION) == "node":  # from the centre of the first pixel
+            c, f = c - (a + b) / 2, f - (d + e) / 2
+    else:
         raise ValueError(
             f"the places of the pixels of {name} are unknown: it has neither coordinates "
             f"{rows!r} and {columns!r} of two or more numbers nor a GeoTransform"
         )
-    c, a, b, f, d, e = map(float, str(text).split())
     return Raster.of((crs, (a, b, c, d, e, f), shape), name)
 
 
@@ -238,15 +246,52 @@ def nodata_of(image: xarray.DataArray) -> Any:
     return image.dtype.type(stated[0]).item() if stated else None
 
 
+def reprojected_dataset(
+    image: xarray.Dataset,
+    plan: Positions,
+    target: Raster,
+    resampling: Resampling | Summary,
+    nodata: Any,
+    chunks: Callable[[Hashable], Any],
+) -> xarray.Dataset:
+    """Reproject the rasters of a Dataset by a plan, in the chunks that a function gives by name."""
+    import xarray
+
+    mapping, rasters = mapping_name(image), rasters_of(image)
+    kept: dict[Hashable, Any] = {
+        name: reprojected(variable, plan, target, resampling, nodata, chunks(name))
+        if name in rasters
+        else variable.drop_vars([mapping] if mapping in variable.coords else [])
+        for name, variable in image.data_vars.items()
+        if name != mapping
+    }
+    return xarray.Dataset(kept, attrs=without_place(image.attrs))
+
+
+def rasters_of(image: xarray.Dataset) -> dict[Hashable, xarray.DataArray]:
+    """Return the variables of a Dataset that have rows and columns."""
+    both = {*dimensions(image)}
+    return {name: item for name, item in image.data_vars.items() if both <= {*item.dims}}
+
+
+def without_place(attributes: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return attributes without those that say where the pixels of an image are."""
+    return {
+        name: value
+        for name, value in attributes.items()
+        if name not in PROJECTIONS and not str(name).startswith(("proj:", "spatial:"))
+    }
+
+
 def reprojected(
     image: xarray.DataArray,
     plan: Positions,
+    target: Raster,
     resampling: Resampling | Summary,
     nodata: Any,
     chunks: Any,
-    coordinates: dict[Hashable, Any],
 ) -> xarray.DataArray:
-    """Reproject a DataArray by a plan."""
+    """Reproject a DataArray by a plan, to the pixels of the target."""
     import xarray
 
     rows, columns = dimensions(image)
@@ -262,11 +307,11 @@ def reprojected(
         if not {rows, columns} & {*coordinate.dims} and name not in dropped
     }
     others = () if resampling.dtype(data.dtype) == data.dtype else NODATA
-    omitted = {"grid_mapping", "crs", *others}
-    attributes = {k: v for k, v in image.attrs.items() if k not in omitted}
+    omitted = {"grid_mapping", *others}
+    attributes = {k: v for k, v in without_place(image.attrs).items() if k not in omitted}
     result = xarray.DataArray(
         values.reshape(*data.shape[:-2], *values.shape[2:]),
-        kept | coordinates,
+        kept | output_coordinates(target, rows, columns),
         (*leading, rows, columns),
         name=image.name,
         attrs=attributes,

@@ -380,12 +380,6 @@ def create_array(
     zarr_format = group.metadata.zarr_format
     check_shards(shards, zarr_format)
     keys = {"name": "v2", "separator": "/"} if zarr_format == 2 else None
-    codecs: dict[str, Any] = {}
-    if codec is not None:
-        codecs["compressors"] = codecs_of(codec, zarr_format)
-    elif like.metadata.zarr_format == zarr_format:
-        codecs = {"compressors": like.compressors or None, "filters": like.filters or None}
-        codecs |= {"serializer": like.serializer} if zarr_format == 3 else {}
     return group.create_array(
         name,
         shape=tuple(shape),
@@ -397,8 +391,25 @@ def create_array(
         attributes=like.attrs.asdict(),
         dimension_names=list(names) if zarr_format == 3 else None,
         config={"write_empty_chunks": True},
-        **codecs,
+        **codecs_like(like, zarr_format, codec),
     )
+
+
+def codecs_like(like: Any, zarr_format: int, codec: str | None) -> dict[str, Any]:
+    """Return Zarr's arguments that say how chunks are stored.
+
+    Args:
+        like: an array whose codecs are used if it is of the same version of Zarr; otherwise, they
+            are Zarr's default.
+        zarr_format: the version.
+        codec: a compression in place of those, see `codecs_of`; or None.
+    """
+    if codec is not None:
+        return {"compressors": codecs_of(codec, zarr_format)}
+    if like.metadata.zarr_format != zarr_format:
+        return {}
+    codecs = {"compressors": like.compressors or None, "filters": like.filters or None}
+    return codecs | ({"serializer": like.serializer} if zarr_format == 3 else {})
 
 
 def codecs_of(codec: str, zarr_format: int) -> list[Any] | None:
