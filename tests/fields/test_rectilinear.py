@@ -11,6 +11,7 @@ import torch
 from scipy.interpolate import RegularGridInterpolator
 
 import gridsample
+from gridsample.backends import numpy as numpy_backend
 from gridsample.fields import to_displacement, to_normalized, to_pixel
 
 Array = np.ndarray[Any, Any]
@@ -65,6 +66,19 @@ def test_long_axes_need_no_more_than_the_precision_of_the_points() -> None:
     assert actual.dtype == np.float64
     np.testing.assert_array_equal(actual, to_pixel(single.astype(float), coords=(axis,)))
     assert to_pixel(torch.from_numpy(single).half(), coords=(axis,)).dtype == torch.float64
+
+
+@pytest.mark.parametrize("axis", [X, Y, Z, np.linspace(-90, 90, 1801), np.array([2.0, -1.0])])
+def test_programs_find_the_positions_of_the_formula(axis: Array) -> None:
+    """Many points of NumPy arrays are found by a program, to the last bit where torch has them."""
+    rng, low, high = np.random.default_rng(0), axis.min(), axis.max()
+    beside = np.concatenate([axis, np.nextafter(axis, -np.inf), np.nextafter(axis, np.inf)])
+    edges = np.array([np.nan, np.inf, -np.inf, 1e308, -1e308])
+    grid = np.concatenate([rng.uniform(2 * low - high, 2 * high - low, 4000), beside, edges])
+    assert len(grid) > numpy_backend.FEW_POINTS
+    found = to_pixel(grid.reshape(1, -1, 1)[:, ::-1], coords=(axis,))
+    expected = to_pixel(torch.from_numpy(grid).reshape(1, -1, 1).flip(1), coords=(axis,))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_entries_may_be_names() -> None:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from gridsample.definitions.caches import cached_call
 from gridsample.definitions.control_points import ControlPoints
+from gridsample.definitions.knots import interval_of
 from gridsample.definitions.operators import Operator
 from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
 from gridsample.definitions.request import Request
@@ -446,6 +447,21 @@ class Backend(Protocol):
         See `gridsample.kernels.colour_tables.look_up`.
         """
         return None
+
+    def positions(self, axis: Array, points: Array) -> Array:
+        """Return where points are among the coordinates of an axis, in pixels.
+
+        Args:
+            axis: the coordinates, float64, which increase or decrease; they may have gradients.
+            points: of any shape, float64.
+        """
+        xp = self.xp
+        sign = xp.where(axis[-1] > axis[0], 1.0, -1.0)
+        sought = xp.reshape(points * sign, (-1,))
+        index = xp.reshape(interval_of(xp, axis * sign, sought), self.shape(points))
+        left, right = xp.take(axis, index), xp.take(axis, index + 1)
+        with self.quiet():  # points may be infinite
+            return index + (points - left) / (right - left)
 
     def cell_statistics(
         self,

@@ -33,13 +33,22 @@ from gridsample.definitions.request import Request, ResizeRequest, is_default_fi
 from gridsample.definitions.resizing import Sizes, plain_resizing
 from gridsample.definitions.shapes import Shape
 from gridsample.definitions.statistics import Statistic
-from gridsample.kernels import of_cell_statistics, of_colour_tables, of_operators, on_cpu
+from gridsample.kernels import (
+    of_cell_statistics,
+    of_colour_tables,
+    of_operators,
+    of_positions,
+    on_cpu,
+)
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, address_of, addresses_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
+
+# The most points whose search takes less time than the start of a program.
+FEW_POINTS = 1500
 
 
 # Results of shapes, dtypes and options ------------------------------------------------------------
@@ -588,6 +597,14 @@ class NumPy(Backend):
         result: Array | None = of_colour_tables().look_up(
             image, table, on_simplices, factors, threads
         )
+        return result
+
+    def positions(self, axis: Array, points: Array) -> Array:
+        """Return where points are on an axis; few are found without a program."""
+        if points.size < max(len(axis), FEW_POINTS):
+            few: Array = super().positions(axis, points)
+            return few
+        result: Array = of_positions().compute(axis, points)
         return result
 
     def cell_statistics(

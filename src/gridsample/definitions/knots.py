@@ -132,13 +132,18 @@ class Knots:
         size: the number of coordinates.
         pixels: the number of pixels.
         scale: intervals per unit of the coordinates, in the mean; negative if these decrease.
-        is_even: whether the coordinates are equidistant, but for rounding.
+        is_even: whether positions are computed without a search, because the coordinates are
+            equidistant, but for rounding.
         prefix: how the text of the entry begins.
+
+    Args:
+        coordinates: the coordinates; they become read-only.
+        searched: whether to search in any case, so that positions are exact at each coordinate.
     """
 
     prefix = "="
 
-    def __init__(self, coordinates: Array) -> None:
+    def __init__(self, coordinates: Array, searched: bool = False) -> None:
         self.coordinates = coordinates
         self.coordinates.flags.writeable = False
         self.size = self.pixels = len(coordinates)
@@ -146,10 +151,15 @@ class Knots:
         self.scale = (self.size - 1) / extent
         while extent * self.scale > self.size - 1:  # by rounding: the last one is not outside
             self.scale = math.nextafter(self.scale, 0.0)
+        self.is_even = not searched and self.deviates_by_rounding()
+
+    def deviates_by_rounding(self) -> bool:
+        """Whether the coordinates are equidistant, but for rounding."""
+        coordinates = self.coordinates
         even = coordinates[0] + np.arange(self.size) / self.scale
         largest = max(abs(float(coordinates[0])), abs(float(coordinates[-1])))
         bound = min(ROUNDING * largest, DEVIATION / abs(self.scale))
-        self.is_even = bool(np.abs(even - coordinates).max() <= bound)
+        return bool(np.abs(even - coordinates).max() <= bound)
 
     def __repr__(self) -> str:
         """The first coordinate, the last, and their number."""
@@ -169,10 +179,9 @@ class SplineKnots(Knots):
     """
 
     def __init__(self, coordinates: Array, degree: int) -> None:
-        super().__init__(coordinates)
+        super().__init__(coordinates, searched=True)  # for the weights of intervals
         self.degree, self.prefix = degree, f"{degree}="
         self.pixels = self.size - 1 + degree
-        self.is_even = False  # as far as weights are concerned
 
     @cached_property
     def weights(self) -> Array:
@@ -307,6 +316,18 @@ def first_fault(values: Array) -> str:
     valid = np.isfinite(values) & np.concatenate([[True], follows])
     k = int(np.argmin(valid))
     return f"; entry {k} is {values[k]}" + (f", after {values[k - 1]}" if k else "")
+
+
+def interval_of(xp: Any, knots: Any, sought: Any) -> Any:
+    """Return the number of the interval that holds each coordinate, or is nearest to it.
+
+    Args:
+        xp: the namespace of the arrays' library.
+        knots: the coordinates of an axis, which increase.
+        sought: what is sought, next to each other in memory as torch wants it.
+    """
+    before = xp.searchsorted(knots, sought, side="right") - 1
+    return xp.clip(before, 0, knots.shape[0] - 2)
 
 
 def entry_text(entry: str | Knots) -> str:

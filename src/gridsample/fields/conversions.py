@@ -27,7 +27,7 @@ from gridsample.fields.arrays import (
     to_displacements,
     to_positions,
 )
-from gridsample.fields.rectilinear import as_axis, check_axes, positions_along
+from gridsample.fields.rectilinear import as_axis, check_axes
 
 # Maps of single axes, x -> factor * x + shift.
 AxisMaps = list[tuple[Any, Any]]
@@ -490,7 +490,7 @@ def pixels_along(
     """Convert one component of a grid, in the units of its axis: a name, or an array."""
     n = None if size is None else size[-1 - number]
     if not isinstance(units, str):
-        return positions_along(backend, as_axis(backend, units, number, n, points), points)
+        return backend.positions(as_axis(backend, units, number, n, points), points)
     if units == "pixel":
         return points
     if n is None:

@@ -1,6 +1,6 @@
-"""The positions of coordinates on axes that have their own, for arrays of every library.
+"""Axes with coordinates of their own, for arrays of every library, which may be traced or learned.
 
-`gridsample.definitions.knots` defines them.  Here, axes may be arrays that are traced or learned.
+`gridsample.definitions.knots` defines them.
 """
 
 from __future__ import annotations
@@ -76,15 +76,3 @@ def known_numbers(backend: Backend, array: Array) -> Any:
         with contextlib.suppress(TypeError):  # JAX's, of arrays without numbers
             numbers = np.asarray(array)
     return numbers
-
-
-def positions_along(backend: Backend, axis: Array, points: Array) -> Array:
-    """Return where points are among the coordinates of an axis, in pixels."""
-    xp, shape = backend.xp, backend.shape(points)
-    sign = xp.where(axis[-1] > axis[0], 1.0, -1.0)
-    sought = xp.reshape(points * sign, (-1,))
-    before = xp.searchsorted(axis * sign, sought, side="right") - 1
-    index = xp.reshape(xp.clip(before, 0, backend.shape(axis)[0] - 2), shape)
-    left, right = xp.take(axis, index), xp.take(axis, index + 1)
-    with backend.quiet():  # points may be infinite
-        return index + (points - left) / (right - left)

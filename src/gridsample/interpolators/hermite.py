@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gridsample.backends import Backend
+from gridsample.definitions.knots import interval_of
 from gridsample.interpolators.arrays import Array, HostArray
 
 # How many values are read at once, which bounds memory.
@@ -118,8 +119,7 @@ class HermiteAxis:
         coordinates = backend.astype(backend.asarray(axis, points), backend.type("float64"))
         sought = backend.astype(points, coordinates.dtype)
         # A sum, as torch wants neighbours in memory.
-        before = xp.searchsorted(coordinates, backend.detached(sought) + 0, side="right") - 1
-        interval = xp.clip(before, 0, len(axis) - 2)
+        interval = interval_of(xp, coordinates, backend.detached(sought) + 0)
         first = xp.clip(interval - (rule.taps // 2 - 1), 0, len(axis) - count)
         self.taps = first[:, None] + backend.asarray(np.arange(count), first)
         self.place = (interval - first)[:, None, None]

@@ -91,6 +91,16 @@ def of_cell_statistics() -> ModuleType:
 
 
 @functools.cache
+def of_positions() -> ModuleType:
+    """Return the kernel that searches axes for coordinates, which is imported on first use."""
+    on_cpu()
+    with forks.held():
+        from gridsample.kernels import positions
+
+    return positions
+
+
+@functools.cache
 def of_fixed_point() -> ModuleType:
     """Return the kernel that converts fixed-point maps, which is imported on first use."""
     with forks.held():

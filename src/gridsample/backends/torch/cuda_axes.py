@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gridsample.definitions.axis import bound
 from gridsample.definitions.caches import MAX_AXES_BYTES, cached_by_size
-from gridsample.definitions.knots import Axes, Knots
+from gridsample.definitions.knots import Axes, Knots, interval_of
 from gridsample.definitions.options import Options
 
 formulas = bound(torch)
@@ -106,7 +106,6 @@ def locate(axes: Axes, a: int, coordinate: Tensor) -> Located:
         position = (coordinate - float(entry.coordinates[0])) * entry.scale
         zero = torch.zeros_like(coordinate)
         return Located(zero, position, torch.full_like(coordinate, entry.scale), outside)
-    interval = torch.searchsorted(knots, sought, right=True) - 1
-    interval = interval.clamp(0, entry.size - 2)
+    interval = interval_of(torch, knots, sought)
     left, right = knots[interval], knots[interval + 1]
     return Located(interval, (sought - left) / (right - left), sign / (right - left), outside)

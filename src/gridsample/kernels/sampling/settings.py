@@ -75,19 +75,8 @@ def settings_of(
             "attached": "int64",  # whether the gradient of the grid includes that of sides
             "tie": "float64",  # the difference per sample within which the weights of labels tie
         }
-    if knots:  # see `gridsample.kernels.sampling.searching`
-        fields |= {
-            "knots": ("*float64", rank),
-            "buckets": ("*int32", rank),
-            "knots_low": ("float64", rank),
-            "knots_scale": ("float64", rank),
-            "knots_sign": ("float64", rank),
-            "last_bucket": ("int64", rank),
-            "search_steps": ("int64", rank),
-            "knots_weights": ("*float64", rank),
-            "knots_least": ("float64", rank),
-            "knots_greatest": ("float64", rank),
-        }
+    if knots:
+        fields |= knot_fields(rank)
     if lattice:  # see `gridsample.kernels.sampling.control_points`
         fields |= {
             "lattice_table": ("float64", taps**2),  # the powers of each tap's weight
@@ -98,3 +87,19 @@ def settings_of(
             "lattice_weights": ("*float64", rank),  # of its taps
         }
     return Record(**fields)
+
+
+def knot_fields(rank: int) -> dict[str, tuple[str, int]]:
+    """Return the settings about the coordinates of axes; see `sampling.searching`."""
+    return {
+        "knots": ("*float64", rank),
+        "buckets": ("*int32", rank),
+        "knots_low": ("float64", rank),
+        "knots_scale": ("float64", rank),
+        "knots_sign": ("float64", rank),
+        "last_bucket": ("int64", rank),
+        "search_steps": ("int64", rank),
+        "knots_weights": ("*float64", rank),
+        "knots_least": ("float64", rank),
+        "knots_greatest": ("float64", rank),
+    }
