@@ -213,12 +213,7 @@ class Preparation:
             keeps = channels == 1 and self.operation.fills and way is Rows and self.level is None
             keeps = keeps and Rows.pays_to_keep_weights(self.plan, len(self.image.starts))
             return channels, short._replace(keeps_weights=keeps), way
-        if self.level is None:
-            pixels = self.describe_pixels(block_of(channels, lanes_of(self.plan)), in_lanes=True)
-        else:
-            # Both parts of a complex number are missing together.
-            channels = 2 if self.operation.counts and self.plan.dtype.kind == "c" else 1
-            pixels = self.describe_pixels(channels, in_lanes=False)
+        pixels = self.describe_pixels(block_of(channels, lanes_of(self.plan)), in_lanes=True)
         return channels, pixels, way_for(self.plan, self.rules, pixels, self.operation)
 
     def are_short(self, channels: int, way: type[Sampler]) -> bool:
@@ -427,7 +422,11 @@ class Preparation:
             for each in (reads, adds)
         ]
         known = description.axes, lanes, description.real, description.pixels.wide
-        return sum(list_bytes(*known, count) for count in counts if count)
+        lists = sum(list_bytes(*known, count) for count in counts if count)
+        if self.level is None:
+            return lists
+        sums = len(self.operation.summed(orders, description.needs)) * self.channels * lanes
+        return lists + sums * kind_of(description.real).size
 
     def settings(self) -> dict[str, Any]:
         """Return the settings, the ranges of tasks excepted."""

@@ -17,9 +17,9 @@ A point passes, in this order,
 
 `operations` and `sweep` are a good place to begin: the second is the loop around the formulas if
 the lanes of registers are points of one sample.  `samples` is the loop for points that are means of
-several samples, `channels` the one whose lanes are channels.  `labels` and `footprint_labels` take
-votes in place of sums.  Loops ask for pixels before they are read, if an image is large
-(`prefetching`).
+several samples, `channels` the one whose lanes are channels, and `footprint_channels` both.
+`labels` and `footprint_labels` take votes in place of sums.  Loops ask for pixels before they are
+read, if an image is large (`prefetching`).
 
 Some words have one meaning here: an *item* is one of the N of a batch, and a *plane* one of its C
 channels; a *kind* is a type of numbers, a *lane* one of the W places of a register, to *splat* to

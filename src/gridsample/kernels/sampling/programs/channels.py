@@ -82,6 +82,17 @@ class Channels(Sweep):
             for _ in range(rank if self.gradient else 0)
         ]
 
+    @property
+    def bytes_of_lists(self) -> int:
+        """The scratch memory of the lists of taps, or more."""
+        axes, real, wide = (
+            self.description.axes,
+            self.description.real,
+            self.description.pixels.wide,
+        )
+        counts = [len(orders) for orders in self.listed if orders]
+        return sum(list_bytes(axes, self.function.lanes, real, wide, count) for count in counts)
+
     def live(self, orders: Sequence[Order]) -> list[Order]:
         """Return the orders of which weights do not vanish."""
         return [order for order in orders if not self.sampler.vanishes(order)]
@@ -96,16 +107,20 @@ class Channels(Sweep):
 
     def process_planes(self, strip: Strip, plane: Value, end: Value) -> None:
         """Process the planes of a pixel's channels at the points of a strip."""
-        begin = self.call.out_planes.load(plane)
-        of_points = self.named("points", "read") + self.named("points", "store")
-        planes = Planes(
-            plane,
-            (end - plane).minimum(self.call.channels),
-            {name: image.plane(strip, plane) for name, image in self.images.items()},
-            {name: getattr(self.call, name).at(begin) for name in of_points},
-        )
+        planes = self.planes_at(strip, plane, end)
         with self.prefetch.groups(strip) as (number, group):
             self.process_group(number, group, planes)
+
+    def planes_at(self, points: Strip | Group, plane: Value, end: Value) -> Planes:
+        """Return where the planes of a pixel's channels are, of which the first is given."""
+        begin = self.call.out_planes.load(plane)
+        of_points = self.named("points", "read") + self.named("points", "store")
+        return Planes(
+            plane,
+            (end - plane).minimum(self.call.channels),
+            {name: image.plane(points, plane) for name, image in self.images.items()},
+            {name: getattr(self.call, name).at(begin) for name in of_points},
+        )
 
     def process_group(self, number: Value, group: Group, planes: Planes) -> None:
         """Process the points of a group, which has a number."""
@@ -149,24 +164,34 @@ class Channels(Sweep):
         """Process one point, block after block."""
         self.clear_products(point)
         with self.blocks(planes.channels) as block:
-            values = {
-                name: [
-                    value.to(self.function.real)
-                    for value in block.load(planes.points[name].at(point.place))
-                ]
-                for name in self.named("points", "read")
-            }
+            values = self.upstream(point, block, planes)
             results = self.results(point, block, values, reads, planes)
             self.add_products(point, block, results)
-            for name in self.named("points", "store"):
-                target = planes.points[name].at(point.place).at(block.first)
-                for (first, lanes), each in zip(block.registers, results, strict=True):
-                    target.store(self.stored(each.stored[name], name, lanes), first)
+            self.store_results(point, block, [each.stored for each in results], planes)
             for name in self.adds:
                 orders = self.live([*results[0].shares[name]])
                 shares = {o: block.counted([r.shares[name][o] for r in results]) for o in orders}
                 if shares:
                     ListedTaps(point, block, adds, planes.pixels[name]).add(shares)
+
+    def upstream(self, point: Point, block: Block, planes: Planes) -> dict[str, list[Value]]:
+        """Read the numbers of arrays of points."""
+        return {
+            name: [
+                value.to(self.function.real)
+                for value in block.load(planes.points[name].at(point.place))
+            ]
+            for name in self.named("points", "read")
+        }
+
+    def store_results(
+        self, point: Point, block: Block, results: Sequence[Mapping[str, Value]], planes: Planes
+    ) -> None:
+        """Store the results of a point in each register of a block."""
+        for name in self.named("points", "store"):
+            target = planes.points[name].at(point.place).at(block.first)
+            for (first, lanes), each in zip(block.registers, results, strict=True):
+                target.store(self.stored(each[name], name, lanes), first)
 
     def blocks(self, count: Value) -> AbstractContextManager[Block]:
         """Loop over the blocks of ``count`` channels; the last one may overlap the one before."""
@@ -185,9 +210,7 @@ class Channels(Sweep):
     ) -> list[Results]:
         """Compute the results of a point in each register of a block."""
         plane, results = planes.first + block.first, list[Results]()
-        numbers = {
-            name: self.fills(name, plane, block, point) for name in self.named("planes", "read")
-        }
+        numbers = self.numbers_of_block(plane, block, point)
         dropped = None
         if point.valid is not None:  # some taps may be dropped; they are 0 if they have no value
             zeros = block.splat(self.function.constant(0.0, self.function.real))
@@ -211,10 +234,16 @@ class Channels(Sweep):
                 upstream, vectors, {name: each[r] for name, each in numbers.items()},
                 self.needs, self.orders, valid, point.outside, weight,
             )  # fmt: skip
-            results.append(self.operation.formula(terms))
+            results.append(self.formula(terms))
         return results
 
-    def fills(self, name: str, plane: Value, block: Block, point: Point) -> list[Value]:
+    def numbers_of_block(
+        self, plane: int | Value, block: Block, point: Point
+    ) -> dict[str, list[Value]]:
+        """Read the numbers of the planes of a block, whose first plane is given."""
+        return {n: self.fills(n, plane, block, point) for n in self.named("planes", "read")}
+
+    def fills(self, name: str, plane: int | Value, block: Block, point: Point) -> list[Value]:
         """Read the numbers of the planes of a block.
 
         Those of points without taps, and of dropped taps, are needed only where there are such.

@@ -155,6 +155,15 @@ class Operation:
         """Return the names of the choices that are needed, given whether each one is."""
         return frozenset(itertools.compress(self.choices, needed))
 
+    def summed(self, orders: Orders, needs: Needs) -> list[str]:
+        """Return the names of what is summed over the samples of a footprint.
+
+        It is results, or the sums of taps from which quotients are computed.
+        """
+        if self.counts:
+            return [*map(str, self.reads(orders, needs)["image"])]
+        return [n for n, use in self.uses(needs).items() if use[:2] == ("points", "store")]
+
     @property
     def copies(self) -> bool:
         """Whether the result of a point with a single tap is its pixel, which may be copied."""

@@ -25,9 +25,10 @@ from gridsample.kernels.sampling.programs.footprints import (
 )
 from gridsample.kernels.sampling.programs.grid_gradients import Totals
 from gridsample.kernels.sampling.programs.groups import Group, TaskRange
-from gridsample.kernels.sampling.programs.operation import Order
+from gridsample.kernels.sampling.programs.operation import Results, Terms
+from gridsample.kernels.sampling.programs.operations import filled
 from gridsample.kernels.sampling.programs.states import State
-from gridsample.kernels.sampling.programs.sweep import PlaneMemory, Sweep
+from gridsample.kernels.sampling.programs.sweep import Sweep
 from gridsample.kernels.sampling.settings import SHRINKS
 from gridsample.kernels.vector import Pointer, Value, kind_of
 
@@ -87,7 +88,7 @@ class Samples(Sweep):
         self.begin(group, footprint)
         with function.loop(part.plane, part.plane_end, step) as loop:
             planes = loop.index, (loop.index + step).minimum(part.plane_end)
-            count = (planes[1] - planes[0]) * self.sums_each
+            count = (planes[1] - planes[0]) * len(self.summed)
             with function.loop(0, count) as number:  # 0 is not neutral for -0
                 self.sums_memory.store(-zero, number.index * lanes, aligned=True)
             with function.loop(0, samples, together, carry=self.first_numbers()) as blocks:
@@ -95,7 +96,9 @@ class Samples(Sweep):
                 blocks.carry(*self.locate_samples(group, footprint, block, blocks.carried))
                 self.prefetch.aim(group, [*self.images.values()], *planes)
                 self.prefetch.ask_for_all(block[1] - block[0])
+                self.clear_slopes(block[1] - block[0])
                 self.add_samples(group, footprint, block, planes)
+                self.add_slopes(block[1] - block[0])
             self.store_planes(group, footprint, planes)
         if self.gradient:
             self.store_gradient(group, footprint, samples)
@@ -155,15 +158,13 @@ class Samples(Sweep):
 
     # Sums over samples ----------------------------------------------------------------------------
 
-    @property
-    def sums_each(self) -> int:
-        """The number of sums over samples that each plane has."""
-        if self.operation.counts:
-            return len(self.reads["image"])
-        return len(self.named("points", "store"))
+    @cached_property
+    def summed(self) -> list[str]:
+        """The names of what is summed over samples, in each plane."""
+        return self.operation.summed(self.orders, self.needs)
 
     @property
-    def planes_together(self) -> int:
+    def planes_together(self) -> int | Value:
         """The number of planes that are sampled together."""
         return TOGETHER // self.channels * self.channels
 
@@ -171,22 +172,16 @@ class Samples(Sweep):
     def sums_memory(self) -> Pointer:
         """The sums over samples, in some planes."""
         function = self.function
-        return function.scratch(function.real, TOGETHER * max(1, self.sums_each), function.lanes)
+        return function.scratch(function.real, TOGETHER * max(1, len(self.summed)), function.lanes)
 
     def sums_of(self, plane: Value) -> list[Pointer]:
         """Return where the sums of a plane are, which is counted from the first of those."""
-        first = plane * self.sums_each
-        return [
-            self.sums_memory.at((first + k) * self.function.lanes) for k in range(self.sums_each)
-        ]
+        first, lanes = plane * len(self.summed), self.function.lanes
+        return [self.sums_memory.at((first + k) * lanes) for k in range(len(self.summed))]
 
     def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
         """Add the samples of some rounds, whose states are known, in some planes."""
         function, lanes, channels = self.function, self.function.lanes, range(self.channels)
-        count = samples[1] - samples[0]
-        if self.gradient:
-            with function.loop(0, count) as sample:
-                self.gradient.totals.clear(sample.index)
         with function.loop(*planes, self.channels) as loop:
             memory = self.memory_of(group, loop.index)
             if self.operation.fills:
@@ -202,51 +197,30 @@ class Samples(Sweep):
             with function.loop(*samples, carry=before) as sample:
                 number = sample.index - samples[0]
                 self.prefetch.ask_for(number)
-                terms = self.terms_of_sample(number, group, values, memory)
+                results = self.compute(number, group, values, memory)
+                terms = [each.stored[name] for each in results for name in self.summed]
                 waits = sample.index.to(function.real) >= footprint.total
                 pairs = zip(sample.carried, terms, strict=True)
                 sample.carry(*(waits.select(total, total + term) for total, term in pairs))
             for home, total in zip(homes, sample.carried, strict=True):
                 home.store(total, aligned=True)
-        if self.gradient:
-            self.collect(count)
 
     def with_nan(self, numbers: Mapping[str, Value]) -> dict[str, Value]:
         """Return the numbers of a plane; samples that are not valid are NaN, also of integers."""
         function = self.function
         return {**numbers, "invalid": function.constant(math.nan, function.real, function.lanes)}
 
-    def terms_of_sample(
-        self,
-        number: Value,
-        group: Group,
-        values: Mapping[str, Sequence[Value]],
-        memory: PlaneMemory,
-    ) -> list[Value]:
-        """Return what a sample of each point adds to sums, for each channel."""
+    def formula(self, terms: Terms) -> Results:
+        """Compute what a sample of each point adds to sums; for quotients, its sums of taps."""
         if not self.operation.counts:
-            results = self.compute(number, group, values, memory)
-            stores = self.named("points", "store")
-            return [each.stored[name] for each in results for name in stores]
-        state = self.states.load(number)
-        _, sums = self.sum_taps(state, memory)
-        return [
-            self.counted_sample(order, total, numbers, state)
-            for numbers, each in zip(memory.numbers, sums["image"], strict=True)
-            for order, total in each.items()
-        ]
-
-    def counted_sample(
-        self, order: Order, total: Value, numbers: Mapping[str, Value], state: State
-    ) -> Value:
-        """Return the sum of a sample's taps, or what stands for it if there are none."""
-        assert self.counts is not None
-        weight, outside = self.counts.dropped_weight, numbers["outside"]
+            return self.operation.formula(terms)
+        weight, outside = terms.dropped_weight, terms.planes["outside"]
         around = {COUNTED: outside if weight else 0.0, WEIGHT: weight, PIXEL: outside}
-        total = total.splat(self.function.lanes)
-        if state.outside is not None:
-            total = state.outside.select(around[order[0]], total)
-        return state.valid.select(total, math.nan)
+        sums = {
+            str(order): filled(terms, total.splat(outside.lanes), around[order[0]], math.nan)
+            for order, total in terms.sums["image"].items()
+        }
+        return Results(sums)
 
     # Results --------------------------------------------------------------------------------------
 
@@ -271,25 +245,21 @@ class Samples(Sweep):
                         targets[name].store(stored[name][lane], places[lane])
 
     def means(self, footprint: Footprint, plane: Value, first: Value) -> dict[str, Value]:
-        """Return the results in a plane; those of integers whose mean is NaN are "invalid"."""
-        lanes = self.function.lanes
-        means = [
-            home.load(0, lanes, aligned=True) / footprint.total
-            for home in self.sums_of(plane - first)
-        ]
-        numbers = self.numbers_of(plane)
-        stored: dict[str, Value] = dict(zip(self.named("points", "store"), means, strict=False))
+        """Return the results in a plane."""
+        lanes, homes = self.function.lanes, self.sums_of(plane - first)
+        means = [home.load(0, lanes, aligned=True) / footprint.total for home in homes]
+        return self.results_of(means, self.numbers_of(plane))
+
+    def results_of(self, means: Sequence[Value], numbers: Mapping[str, Value]) -> dict[str, Value]:
+        """Return results by name, given the means of `summed` and the numbers of the plane."""
         if self.operation.counts:
             sums = dict(zip(self.reads["image"], means, strict=True))
             state = State(sums[WEIGHT, *self.orders.value] == sums[WEIGHT, *self.orders.value])
             terms = self.terms({"image": sums}, {}, numbers, state)
-            stored = dict(self.operation.formula(terms).stored)
-        elif kind_of(self.description.values).family not in ("float", "half"):
-            stored = {
-                name: (mean == mean).select(mean, numbers["invalid"])
-                for name, mean in stored.items()
-            }
-        return stored
+            return dict(self.operation.formula(terms).stored)
+        if kind_of(self.description.values).family not in ("float", "half"):
+            means = [(mean == mean).select(mean, numbers["invalid"]) for mean in means]
+        return dict(zip(self.summed, means, strict=True))
 
     def lanes_of(self, in_level: Value) -> Iterator[int]:
         """Yield every lane, for a body that runs if the lane's point belongs to the level.
@@ -302,9 +272,16 @@ class Samples(Sweep):
 
     # The gradient of the grid ---------------------------------------------------------------------
 
-    def collect(self, samples: Value) -> None:
+    def clear_slopes(self, samples: Value) -> None:
+        """Set the slopes of samples to 0."""
+        if self.gradient:
+            with self.function.loop(0, samples) as sample:
+                self.gradient.totals.clear(sample.index)
+
+    def add_slopes(self, samples: Value) -> None:
         """Add the slopes of samples to those of the base and the sides."""
-        assert self.gradient is not None
+        if self.gradient is None:
+            return
         with self.function.loop(0, samples) as sample:
             state = self.states.load(sample.index)
             slopes = self.gradient.of_group(sample.index, state.valid)

@@ -1,8 +1,8 @@
 """The loops of a program around the formula of its operation: strips, planes and groups.
 
 `Sweep` writes them for points of one sample whose lanes are points.  Its subclasses write those for
-pixels whose channels are lanes (`channels`), for points of several samples (`samples`), and for
-labels (`labels`).
+pixels whose channels are lanes (`channels`), for points of several samples (`samples`), for both
+(`footprint_channels`), and for labels (`labels`).
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ def body_of(description: Description) -> type[Sweep]:
     Most processes need one of them, so each module is imported when its first program is written.
     """
     sampled, votes = description.footprints, description.operation.votes
-    path = "sweep.Sweep"
     if description.pixels.in_lanes:
-        path = "channels.Channels"
-    elif sampled or votes:
-        path = {
-            (True, False): "samples.Samples",
-            (False, True): "labels.Labels",
-            (True, True): "footprint_labels.FootprintLabels",
-        }[sampled, votes]
-    return load_body(path)
+        path = "footprint_channels.FootprintChannels" if sampled else "channels.Channels"
+        return load_body(path)
+    paths = {
+        (False, False): "sweep.Sweep",
+        (True, False): "samples.Samples",
+        (False, True): "labels.Labels",
+        (True, True): "footprint_labels.FootprintLabels",
+    }
+    return load_body(paths[sampled, votes])
 
 
 @functools.cache
@@ -170,6 +170,10 @@ class Sweep:
         self.gradient = None
         if any(use.access == "total" for use in self.uses.values()):
             self.gradient = GridGradient(function, self.points, call)
+
+    def formula(self, terms: Terms) -> Results:
+        """Compute what is done with the sums over taps."""
+        return self.operation.formula(terms)
 
     def named(self, place: str, access: str) -> list[str]:
         """Return the names of the arrays of some place and access."""
@@ -334,7 +338,7 @@ class Sweep:
                     memory.numbers[channel],
                     state,
                 )
-                results.append(self.operation.formula(terms))
+                results.append(self.formula(terms))
                 for summands in results[channel].totals:
                     assert self.gradient is not None
                     self.gradient.totals.add(number, summands)
