@@ -99,7 +99,11 @@ def test_second_derivatives(channels: int, mode: str, boundary: str, upstream: b
     rng = cases.generator("layouts agree", "second")
     by_image, by_grid = rng.standard_normal(image.shape), rng.standard_normal(grid.shape)
     plan = cases.plan_for(image.shape, image.dtype, grid.shape, grid.dtype, mode, boundary, False)
-    for needs in (kernels.NeededGradients(values=True), kernels.NeededGradients(False), kernels.NeededGradients(True, False)):
+    for needs in (
+        kernels.NeededGradients(values=True),
+        kernels.NeededGradients(False),
+        kernels.NeededGradients(True, False),
+    ):
         mine, other = (
             kernels.backward_twice(
                 plan,

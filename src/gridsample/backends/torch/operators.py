@@ -351,7 +351,7 @@ def run_average_backward(
     plan, weight = options.plan.plan, weights[0] if weights else None
     points = as_maps(positions) if plan.are_maps(positions.shape) else positions
     samples = samples_of(plan, options, image, points, values, weight)
-    needs, threads = on_cpu().Needs(*needed, dtype=plan.dtype), count(options.threads)
+    needs, threads = on_cpu().NeededGradients(*needed, dtype=plan.dtype), count(options.threads)
     results = on_cpu().average_backward(plan, samples, averaging, needs, threads)
     likes = (image.dtype, image), (positions.dtype, None), (sum_type(plan), weight)
     gradients = [
@@ -411,7 +411,7 @@ def run_backward(
     if gradients is None:
         cpu, maps = on_cpu(), as_maps(points) if affine else points
         samples = samples_of(plan, options, image, maps, values)
-        needs = cpu.Needs(*needed, dtype=plan.dtype)
+        needs = cpu.NeededGradients(*needed, dtype=plan.dtype)
         sums = cpu.backward(plan, samples, needs, order=order, threads=threads)
         gradients = (
             None if sums.image is None else tensor_of(sums.image, image.dtype, image),
@@ -449,7 +449,7 @@ def double_backward_on_cpu(
         torch.zeros_like(grid) if upstream_grid is None else upstream_grid.to(grid.dtype)
     )
     samples = samples_of(call.plan, options.linear(), image, grid, values)
-    needs = cpu.Needs(*needed[1:], values=needed[0])
+    needs = cpu.NeededGradients(*needed[1:], values=needed[0])
     gradients = cpu.backward_twice(
         call.plan,
         samples,
