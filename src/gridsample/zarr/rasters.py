@@ -180,15 +180,18 @@ def write_reprojected(
         return [files[dims.index(dim)] for dim in dimensions(raster.dataset)]
 
     result = reprojected_dataset(raster.dataset, plan, target, method, None, chunks)
-    described = [describe_source(raster.source, array) for array in raster.arrays.values()]
+    # Zarr lists the members of a group in any order.
+    names = sorted(raster.arrays, key=str)
+    described = [describe_source(raster.source, raster.arrays[name]) for name in names]
+    numbers = {str(name): repr(result[name].attrs.get(ATTRIBUTE)) for name in names}
     recipe = {
         "command": "reproject",
         "version": __version__,
         "source": {"place": described[0]["place"], "arrays": described},
         "target": target,
         "method": repr(method),
-        "nodata": repr([item.attrs.get(ATTRIBUTE) for item in result.data_vars.values()]),
-        "layouts": [layout._asdict() for layout in layouts.values()],
+        "nodata": numbers,
+        "layouts": {str(name): layout._asdict() for name, layout in layouts.items()},
     }
     with resumable(output, recipe, overwrite=overwrite) as folder:
         store = counting_store(folder, raster.traffic, read_only=False)
