@@ -244,9 +244,11 @@ def test_errors_of_stores(capsys: pytest.CaptureFixture[str]) -> None:
     zarr.create_array("plain.zarr", data=np.zeros((4, 5)))
     image = heights()
     stored(image.drop_vars("spatial_ref"), 3)
+    image.coords.to_dataset().to_zarr("empty.zarr", consolidated=False)
     for name, out, message in (
         ("plain.zarr", "out.zarr", "the projection of the input is unknown"),
         ("in.zarr", "out.zarr", "the projection of the input is unknown"),
+        ("empty.zarr", "out.zarr", "empty.zarr has no variable with the dimensions y and x"),
         ("in.zarr", "out.tif", "must end in .zarr"),
     ):
         if out == "out.tif":

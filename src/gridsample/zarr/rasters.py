@@ -182,6 +182,9 @@ def write_reprojected(
     result = reprojected_dataset(raster.dataset, plan, target, method, None, chunks)
     # Zarr lists the members of a group in any order.
     names = sorted(raster.arrays, key=str)
+    if not names:
+        dims = " and ".join(map(str, dimensions(raster.dataset)))
+        raise FileError(f"{raster.source} has no variable with the dimensions {dims}")
     described = [describe_source(raster.source, raster.arrays[name]) for name in names]
     numbers = {str(name): repr(result[name].attrs.get(ATTRIBUTE)) for name in names}
     recipe = {
