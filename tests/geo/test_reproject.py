@@ -120,6 +120,36 @@ def test_values_are_those_of_grid_sample_at_the_positions() -> None:
     assert np.isnan(result).any() and np.isfinite(result).any()
 
 
+def test_pixels_at_pixels_are_copied() -> None:
+    """Positions that are whole numbers are exact, in single precision, too."""
+    image = raster(UTM)
+    np.testing.assert_array_equal(reproject(image, like=image), image)
+    part = image.isel(y=slice(7, 60), x=slice(33, None))
+    np.testing.assert_array_equal(reproject(image, like=part), part)
+
+
+def test_the_precision_of_positions_follows_from_the_tolerance() -> None:
+    source, target = TARGETS["zones"]
+    image = raster(source)
+    single, double = np.dtype("float32"), np.dtype("float64")
+    for tolerance, dtype, expected in [
+        (0.05, "float32", single),
+        (0.05, "uint8", single),
+        (0.05, "float64", double),
+        (1e-5, "float32", double),
+        (0, "float32", double),
+    ]:
+        assert positions(source, target, tolerance).dtype(np.dtype(dtype)) == expected
+    for side, expected in [(16_384, single), (16_385, double)]:
+        long = source._replace(shape=(10, side))
+        assert positions(long, target).dtype(single) == expected
+    plan = positions(source, target)
+    near, exact = reproject(image, like=target), reproject(image, like=target, tolerance=1e-5)
+    slope = 2 * float(np.ptp(image.values[np.isfinite(image.values)]))  # a pixel's, along x and y
+    limit = slope * (0.01 * plan.tolerance + plan.error) + 1e-4
+    assert 0 < np.nanmax(np.abs(near - exact)) < limit
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
 @pytest.mark.parametrize("name", ["zones", "antimeridian"])
 def test_nodata_counts_for_nothing(name: str, dtype: str) -> None:
@@ -144,7 +174,8 @@ def test_the_globe_has_no_seam() -> None:
     image = raster(source).isel(band=0)
     image[:] = 1.0
     for method in ("nearest", "bilinear", "cubic", "average"):
-        assert (reproject(image, like=target, method=method) == 1).all()
+        result = reproject(image, like=target, method=method)
+        np.testing.assert_allclose(result, 1, rtol=4 * np.finfo(np.float32).eps)
     rows = np.cos(np.radians(image.y))
     smooth = xarray.ones_like(image) * rows * np.cos(np.radians(image.x))
     result = reproject(smooth, like=target, method="cubic", tolerance=0)

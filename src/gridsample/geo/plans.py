@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample.chunked.regions import real_type
 from gridsample.fields.paths import Path, path_between
 from gridsample.geo.rasters import Array, Raster, projection_between
 from gridsample.ops.lattices import lattice_grid
@@ -25,6 +26,9 @@ MEASURED = (0.5, 0.5), (0.25, 0.0), (0.0, 0.25), (0.25, 0.25), (0.75, 0.25)
 # How far cubic interpolation in two dimensions may leave the range of the positions around it, in
 # parts of that range: the absolute weights of each axis have a sum of up to 1.25.
 OVERSHOOT = (1.25**2 - 1) / 2 + 0.01
+# Positions are sampled in single precision where rounding moves them by no more than this share of
+# the tolerance: by default on rasters of up to 16384 pixels along each axis.
+ROUNDING = 0.01
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,12 +61,19 @@ class Positions:
         rows, columns = self.target.shape
         return rows, columns
 
-    def __call__(self, rows: slice = slice(None), columns: slice = slice(None)) -> Array:
+    def __call__(
+        self,
+        rows: slice = slice(None),
+        columns: slice = slice(None),
+        *,
+        threads: int | None = None,
+    ) -> Array:
         """Compute the positions of a block of pixels.
 
         Args:
             rows: the rows of the target, a slice without a step.
             columns: its columns.
+            threads: the maximum number of threads, as in `gridsample.grid_sample`.
 
         Returns:
             (1, rows, columns, 2) in float64: x and y in pixels of the source, for
@@ -75,9 +86,19 @@ class Positions:
         size = tuple(max(part.stop - part.start, 0) for part in block)
         if not self.step or 0 in size:
             return self._path.positions(block) if 0 not in size else np.empty((1, *size, 2))
-        origin = [-self.step - part.start for part in (columns, rows)]
+        # Along an axis, cell k is between the nodes k + 1 and k + 2; cubics need their neighbours.
+        cells = self.cells(block)
+        nodes = self._nodes[0][tuple(slice(part.start, part.stop + 3) for part in cells)]
+        origin = [
+            (cell.start - 1) * self.step - part.start
+            for cell, part in zip(cells, block, strict=True)
+        ]
         grid: Array = lattice_grid(
-            self._nodes, (1, 2, *size), spacing=self.step, origin=origin, threads=1
+            nodes[np.newaxis],
+            (1, 2, *size),
+            spacing=self.step,
+            origin=origin[::-1],
+            threads=threads,
         )
         for cell in self.exact_cells(block):
             inside = tuple(
@@ -86,6 +107,11 @@ class Positions:
             )
             grid[0][inside] = self._path.positions(cell)[0]
         return grid
+
+    def dtype(self, image: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype in which an image is sampled at the positions."""
+        rounding = float(np.spacing(np.float32(max(self.source.shape) - 1))) / 2
+        return real_type(image, np.dtype("f4" if rounding <= ROUNDING * self.tolerance else "f8"))
 
     def cells(self, block: Sequence[slice]) -> tuple[slice, ...]:
         """Return the cells of the lattice that hold a block's pixels."""
@@ -146,7 +172,7 @@ class Positions:
         size=plan.shape)``.
         """
         block = [slice(int(k.flat[0]), int(k.flat[-1]) + 1) for k in (y, x)]
-        grid = self(*block)[0]
+        grid = self(*block, threads=1)[0]
         return grid[..., 0], grid[..., 1]
 
 

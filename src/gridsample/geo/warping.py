@@ -88,12 +88,13 @@ class Resampling(NamedTuple):
         """Resample an image in memory, (1, C, rows, columns); yield results in bands of rows."""
         options, weights = self.options(values.dtype, plan.source), self.weights(values)
         (rows, columns), around = plan.shape, int(self.antialias)
-        height = max(1, BAND // columns)
+        height, real = max(1, BAND // columns), plan.dtype(values.dtype)
         for first in range(0, rows, height):
             last = min(first + height, rows)
             # Footprints depend on the neighbours of a point.
             low, high = max(first - around, 0), min(last + around, rows)
-            band = grid_sample(values, plan(slice(low, high)), weights=weights, **options)
+            points = plan(slice(low, high), threads=self.threads).astype(real, copy=False)
+            band = grid_sample(values, points, weights=weights, **options)
             yield with_fill(np, band[:, :, first - low : last - low], self)
 
     def lazily(self, values: Any, plan: Positions, chunks: Any) -> Any:
@@ -104,7 +105,7 @@ class Resampling(NamedTuple):
         from gridsample.dask.grids import at_grid
 
         options = self.options(values.dtype, plan.source)
-        keywords = {"threads": 1, **options, "real": np.dtype(np.float64)}
+        keywords = {"threads": 1, **options, "real": plan.dtype(values.dtype)}
         bounds: Any = plan.bounds
         points, coords = Points(plan.points, bounds), keywords.pop("coords")
         weights = self.weights(values)
