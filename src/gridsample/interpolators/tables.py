@@ -510,8 +510,7 @@ class TableSampler:
 
         decided: the options ``extrapolate``, ``order`` and ``threads``.
         """
-        reversing = backend.is_host and self.whole  # NumPy's views may be
-        grid = points[None, :, ::-1] if reversing else points[None, :, self.kept[::-1]]
+        grid = self.grid_of(backend, points)
         samples: Array
         known = self.requests.get(decided) if backend.is_host else None
         if known is not None:
@@ -526,6 +525,17 @@ class TableSampler:
         if backend.is_host:
             self.requests[decided] = sampling_request(wide=False, **options)
         return samples[0]
+
+    def grid_of(self, backend: Backend, points: Array) -> Array:
+        """Return points (P, n) as a grid (1, P, n), x first, without axes of one coordinate.
+
+        Not by a list of numbers, which XLA looks up, and whose gradient it adds, one by one.
+        """
+        if not self.whole:
+            return backend.xp.stack([points[:, k] for k in self.kept[::-1]], -1)[None]
+        if backend.is_host:  # a view, as NumPy's may be reversed
+            return points[None, :, ::-1]
+        return backend.xp.flip(points, (1,))[None]
 
     def image_of(self, backend: Backend, table: Array) -> Array:
         """Return a table as an image (1, *spatial, C), without axes of one coordinate.

@@ -249,7 +249,8 @@ BACKEND = Jax()
 def call_of(image: Shape, grid: Array, options: Options, dtype: Any) -> TracedCall:
     """Describe a call for an image (N, C, *spatial) that is sampled in a dtype."""
     plan = plan_of(image, np.dtype(dtype), grid.shape, grid.dtype, options)
-    last = options.channels_last()
+    # XLA would copy a single channel that has to come last.
+    last = options.channels_last() and plan.channels > 1
     return TracedCall(plan, tuple(options.order), tuple(options.fill_value), last=last)
 
 
