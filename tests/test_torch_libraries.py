@@ -47,6 +47,17 @@ def deform_conv2d(input, offset, weight, bias=None, stride=(1, 1), padding=(0, 0
                   dilation=(1, 1), mask=None):
     return theirs("convolution")
 
+class CorrBlock:
+    def __init__(self, *, num_levels=4, radius=4):
+        self.num_levels, self.radius = num_levels, radius
+
+    def build_pyramid(self, fmap1, fmap2):
+        self.corr_pyramid = ["volume"]
+        return theirs("pyramid")
+
+    def index_pyramid(self, centroids_coords):
+        return theirs(self.corr_pyramid[0])
+
 def theirs(name):
     calls.append(name)
     return name
@@ -64,6 +75,7 @@ def module(monkeypatch: Any) -> Iterator[Any]:
         "torchvision.ops.roi_align",
         "torchvision.ops.ps_roi_align",
         "torchvision.ops.deform_conv",
+        "torchvision.models.optical_flow.raft",
     ):
         monkeypatch.setitem(sys.modules, name, own)
     yield own
@@ -129,6 +141,29 @@ def test_torchvision(module: Any) -> None:
             module.roi_align(image, boxes, 2, size=2)
     assert module.roi_align(image, boxes, 2) == "regions"
     assert module.roi_align.__defaults__ == (1.0, -1, False)
+
+
+def test_raft(module: Any) -> None:
+    generator = torch.Generator().manual_seed(2)
+    first, second = torch.randn(2, 1, 8, 16, 24, generator=generator).requires_grad_()
+    places = torch.rand(1, 2, 16, 24, generator=generator) * 20 - 2
+    block = module.CorrBlock(num_levels=3, radius=2)
+    with patch(libraries=["torchvision"]):
+        assert block.build_pyramid(first, second) is None
+        result = block.index_pyramid(centroids_coords=places)
+        expected = operators.correlation_lookup(first, second, places, radius=2, levels=3)
+        torch.testing.assert_close(result, expected, rtol=0, atol=0)
+        assert module.calls == []
+        # What torchvision refuses, or computes otherwise, is its own, and so is what follows.
+        for maps in ((first, second[..., 1:]), (first[..., :7, :], second[..., :7, :])):
+            assert block.build_pyramid(*maps) == "pyramid"
+            assert block.index_pyramid(places) == "volume"
+        with torch.autocast("cpu"):
+            assert block.build_pyramid(first, second) == "pyramid"
+        block.build_pyramid(first, second)
+        assert block.index_pyramid(places).shape == result.shape
+    block.build_pyramid(first, second)
+    assert block.index_pyramid(places) == "volume"
 
 
 def test_what_is_not_there(module: Any) -> None:

@@ -25,7 +25,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -57,6 +57,7 @@ from gridsample.ops.misuse import check_use
 __all__ = ["patch"]
 
 Size = int | Sequence[int]
+T = TypeVar("T")
 
 # The exceptions with which gridsample rejects a call, which is then forwarded to torch.
 REFUSALS = (TypeError, ValueError, NotImplementedError)
@@ -209,7 +210,8 @@ class patch:
         max_samples: the maximum number of samples along a side of a footprint.
         libraries: other libraries whose functions are replaced, too, where they are imported
             already: "transformers" (multi-scale deformable attention of every model), "mmcv" (the
-            same, in its version for CPUs) and "torchvision" (``roi_align`` and ``deform_conv2d``).
+            same, in its version for CPUs) and "torchvision" (``roi_align``, ``ps_roi_align``,
+            ``deform_conv2d`` and the correlations of RAFT).
             Calls that are traced by `torch.jit.trace`, or that gridsample rejects, use the
             library's function.
 
@@ -399,6 +401,26 @@ def convolve(
     return result.contiguous()
 
 
+def build_pyramid(module: Any, fmap1: Tensor, fmap2: Tensor) -> None:
+    """Replace `CorrBlock.build_pyramid` of torchvision's RAFT, which computes all correlations."""
+    if autocast_is_enabled():
+        raise NotImplementedError("under autocast, correlations have half precision")
+    if fmap1.shape != fmap2.shape or min(fmap1.shape[-2:]) < 2**module.num_levels:
+        raise NotImplementedError("torchvision refuses these feature maps")
+    module.corr_pyramid = [
+        operators.CorrelationBlock(fmap1, fmap2, module.num_levels, module.radius)
+    ]
+
+
+def index_pyramid(module: Any, centroids_coords: Tensor) -> Tensor:
+    """Replace `CorrBlock.index_pyramid` of torchvision's RAFT, after `build_pyramid`."""
+    block = module.corr_pyramid[0]
+    if not isinstance(block, operators.CorrelationBlock):
+        raise NotImplementedError("torchvision's correlations are looked up by torchvision")
+    result: Tensor = block(centroids_coords)
+    return result
+
+
 class Replaceable(NamedTuple):
     """A function of another library.
 
@@ -412,7 +434,7 @@ class Replaceable(NamedTuple):
     module: str
     name: str
     parameters: str
-    ours: Callable[..., Tensor]
+    ours: Callable[..., Any]
 
 
 ATTENTION = "value value_spatial_shapes sampling_locations attention_weights"
@@ -460,13 +482,25 @@ LIBRARIES: dict[str, tuple[Replaceable, ...]] = {
             "input offset weight bias stride padding dilation mask",
             convolve,
         ),
+        Replaceable(
+            "torchvision.models.optical_flow.raft",
+            "CorrBlock.build_pyramid",
+            "self fmap1 fmap2",
+            build_pyramid,
+        ),
+        Replaceable(
+            "torchvision.models.optical_flow.raft",
+            "CorrBlock.index_pyramid",
+            "self centroids_coords",
+            index_pyramid,
+        ),
     ),
 }
 
 
 def replaceable(
     libraries: Sequence[Any],
-) -> Iterator[tuple[types.FunctionType, Callable[..., Tensor]]]:
+) -> Iterator[tuple[types.FunctionType, Callable[..., Any]]]:
     """Yield the functions of libraries that can be replaced, each with ours.
 
     Raises:
@@ -507,9 +541,7 @@ def functions_of(one: Replaceable) -> Iterator[types.FunctionType]:
             yield function
 
 
-def forwarded(
-    ours: Callable[..., Tensor], theirs: Callable[..., Tensor], *arguments: Any
-) -> Tensor:
+def forwarded(ours: Callable[..., Any], theirs: Callable[..., Any], *arguments: Any) -> Any:
     """Call our function in place of another one, which gets calls that ours does not support."""
     if internals.is_tracing():
         return theirs(*arguments)
@@ -624,7 +656,7 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     return in_torch_layout(result, input, mode=options[2]) if strict else result
 
 
-def torch_call_after(error: Exception, torch_call: Callable[..., Tensor], *options: Any) -> Tensor:
+def torch_call_after(error: Exception, torch_call: Callable[..., T], *options: Any) -> T:
     """Call torch's function after gridsample has rejected a call; add the reason to its error."""
     try:
         return torch_call(*options)
