@@ -81,7 +81,7 @@ MAX_ORDER, MAX_AXES = 7, MAX_RANK
 
 
 def with_promotion(function: Function) -> Function:
-    """Let a function promote dtypes and ranks, also where JAX is told to promote none by itself."""
+    """Let a function promote dtypes and ranks, even where JAX is configured not to do so."""
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -118,9 +118,9 @@ def map_coordinates(
         prefilter: False if the input already holds coefficients.
 
     Returns:
-        The samples, in the shape of the coordinates and the dtype of the input.  Integers are
-        rounded, halves away from zero, and saturate.  It has derivatives of any order in the input
-        and the coordinates.
+        The samples, in the shape of the coordinates and the dtype of the input, with derivatives of
+        any order in the input and the coordinates.  Integers are rounded, halves away from zero,
+        and saturate.
 
     Raises:
         TypeError: an argument has the wrong type.

@@ -274,21 +274,21 @@ class SpatialTransformer(nn.Module):
 
 
 class Table(nn.Module):
-    """A table of learnable values, which are interpolated at points, and of learnable axes.
+    """A table of learnable values that is interpolated at points; its axes may be learnable, too.
 
     Args:
         points: the coordinates of each axis, in the order of the axes of ``values``: 1-D arrays or
             tensors that increase or decrease throughout.
-        values: the initial values, (m1, ..., mn, ...): a tensor of floating-point numbers, of
-            n = 1 to 8 axes with coordinates.  Each point has a result for every entry of the other
-            axes.
+        values: the initial values, (m1, ..., mn, ...): a floating-point tensor, whose first n = 1
+            to 8 axes have coordinates.  Each point has a result for every entry of the other axes.
         method: as in `gridsample.interpolators.RegularGridInterpolator`.
         fill_value: the result outside; None to extrapolate.
         ends: as in `gridsample.interpolators.RegularGridInterpolator`.
-        learn_axes: whether coordinates are learned, too, with the method "linear".  A parameter of
-            an axis has its first coordinate, and the logarithms of the distances, so that their
-            order stays as it is.  Fixed coordinates are buffers, in float64 until the module is
-            converted: part of the state, and of what ``to`` moves and converts.
+        learn_axes: whether coordinates are learned, too, with the method "linear".  The parameter
+            of an axis holds its first coordinate and the logarithms of the distances between
+            neighbours, so that the coordinates keep their order.  Fixed coordinates are buffers,
+            in float64 until the module is converted: part of the state, and of what ``to`` moves
+            and converts.
 
     Shapes:
         points (..., n) give (..., *rest), rest being the shape of the values after their first n
@@ -332,12 +332,12 @@ class Table(nn.Module):
         if learn_axes and method != "linear":
             raise ValueError(
                 f"learn_axes needs method='linear', got {method!r}: coefficients of other methods "
-                "have no derivatives in coordinates"
+                "have no derivatives with respect to coordinates"
             )
         table = values.detach().clone()
         axes = [torch.as_tensor(axis, dtype=torch.float64).detach().cpu() for axis in points]
-        # It checks all arguments.
-        made = RegularGridInterpolator(axes, table, method, False, fill_value, ends=ends)
+        # The interpolator checks all arguments.
+        interpolator = RegularGridInterpolator(axes, table, method, False, fill_value, ends=ends)
         self.values = nn.Parameter(table)
         self._lengths = [len(axis) for axis in axes]
         if learn_axes:
@@ -347,11 +347,11 @@ class Table(nn.Module):
             starts = [torch.cat([axis[:1], axis.diff().abs().log()]) for axis in axes]
             self.axes = nn.ParameterList([start.to(table) for start in starts])
             pixels = [torch.arange(len(axis)) for axis in axes]
-            made = RegularGridInterpolator(pixels, table, method, False, fill_value)
+            interpolator = RegularGridInterpolator(pixels, table, method, False, fill_value)
         else:
             for k, axis in enumerate(axes):
                 self.register_buffer(f"axis{k}", axis.to(table.device))
-        self._sampler: TableSampler | None = made.samplers[method]
+        self._sampler: TableSampler | None = interpolator.samplers[method]
         rest = table.shape[len(axes) :]
         self._fill = None if fill_value is None else np.full(rest, fill_value).reshape(-1)
 
@@ -367,24 +367,24 @@ class Table(nn.Module):
             ]
         )
 
-    def _made(self) -> TableSampler:
-        """Return how the table is sampled along axes with the fixed coordinates."""
+    def _new_sampler(self) -> TableSampler:
+        """Make the sampler for the fixed coordinates of the axes."""
         axes = [axis.detach().double().cpu() for axis in self.points]
         options = self.method, False, self.fill_value
-        made = RegularGridInterpolator(axes, self.values.detach(), *options, ends=self.ends)
-        return made.samplers[self.method]
+        interpolator = RegularGridInterpolator(axes, self.values.detach(), *options, ends=self.ends)
+        return interpolator.samplers[self.method]
 
     def _renew(self) -> None:
-        """Follow new coordinates; those of memory that is yet to be written come later."""
+        """Make the sampler again if fixed coordinates may have changed and are in memory."""
         if self.learn_axes or self.values.is_meta:
             return
         self._sampler = None
-        with contextlib.suppress(ValueError):  # then it is that of the next call
-            self._sampler = self._made()
+        with contextlib.suppress(ValueError):  # the next call raises the error
+            self._sampler = self._new_sampler()
 
     def _apply(self, fn: Any, *arguments: Any, **options: Any) -> Any:
         """Convert or move parameters and buffers, as `torch.nn.Module` does."""
-        parent: Any = super()  # whose method has no types
+        parent: Any = super()  # torch's method has no types
         parent._apply(fn, *arguments, **options)
         self._renew()
         return self
@@ -397,7 +397,7 @@ class Table(nn.Module):
     def forward(self, points: Tensor) -> Tensor:
         """Interpolate at points."""
         backend, rank = backend_of(points=points), len(self._lengths)
-        sampler = self._sampler or self._made()
+        sampler = self._sampler or self._new_sampler()
         check_dense(points=points)
         check_dimension(points, rank)
         shape, rest = points.shape[:-1], self.values.shape[rank:]
@@ -538,11 +538,11 @@ class DeformConv2d(nn.Module):
 
     Args:
         in_channels: the number of channels of the input.
-        out_channels: that of the output.
+        out_channels: the number of channels of the output.
         kernel_size: the number of points of the kernel: (along y, along x), or one number for both.
-        stride: how many pixels of the input are between those of the output.
-        padding: by how many pixels the input is extended by zeros on each side.
-        dilation: how many pixels are between the points of the kernel.
+        stride: the distance between neighbouring outputs, in pixels of the input.
+        padding: the number of zeros by which the input is extended on each side.
+        dilation: the distance between neighbouring points of the kernel, in pixels.
         groups: the number of groups of channels, each with kernels of its own.
         bias: whether a learnable bias is added.
 
@@ -592,7 +592,7 @@ class DeformConv2d(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters as `torch.nn.Conv2d` does."""
+        """Initialize the parameters at random, as `torch.nn.Conv2d` does."""
         nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.weight[0].numel())

@@ -121,7 +121,7 @@ STEPS = (*_ABOUT_THE_CENTRE, *_ABOUT_PIXEL_ZERO)
 
 
 def window(steps: Sequence[Step], size: Size, canvas: Size) -> Matrix:
-    """Return the part of the warped picture that the canvas shows: canvas pixel -> picture pixel.
+    """Return the matrix that maps a canvas pixel to the pixel of the warped picture that it shows.
 
     A canvas whose size differs from the input's is centred on the input, so it crops or extends all
     sides equally. The matrices of `affine` and `homography` already refer to output pixels: if one
@@ -202,8 +202,8 @@ def lands_on_pixels(inverse: Matrix) -> bool:
 def exact_mode(mode: Mode, rank: int) -> Mode:
     """Choose the mode for a map whose positions are all at pixel centres.
 
-    There, all methods agree whose weights at t = 0 are 1 for one tap and 0 for the others. Nearest
-    copies the value: without rounding, and without NaN from a neighbour whose weight is 0.
+    At pixel centres (t = 0), all methods with the weight 1 for one tap and 0 for the others agree.
+    "nearest" copies the value: without rounding, and without NaN from a neighbour of weight 0.
 
     >>> exact_mode("bicubic", 2)
     'nearest'
@@ -222,7 +222,7 @@ def copies_pixels(
     """Return whether each result is a copy of one pixel, also of a missing one.
 
     Labels are copied whatever the options are; other pixels are averaged by ``antialias``, and
-    under the boundary "missing".  Methods that only resize are accepted, too.
+    under the boundary "missing". Methods that only resize are accepted, too.
 
     >>> copies_pixels("nearest", 2), copies_pixels(("nearest", "linear"), 2)
     (True, False)
@@ -382,7 +382,7 @@ class _BandSampler:
     def __init__(self, image: NDArray[Any], keywords: dict[str, Any]) -> None:
         self.image, self.keywords, self.coefficients = image[None], keywords, None
         methods = [find_method(name) for name in per_axis(keywords["mode"], image.ndim - 1, "mode")]
-        # With missing pixels, or a boundary of that name, `grid_sample` refuses what it must.
+        # `grid_sample` raises the errors for splines with missing pixels or that boundary.
         self.is_filtered = (
             any(method.prefilter > 1 for method in methods)
             and keywords["missing"] == "propagate"

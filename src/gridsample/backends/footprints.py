@@ -64,7 +64,7 @@ class Neighbours:
     def difference_vjp(self, upstream: Array, k: int) -> Array:
         """Apply the transpose of `difference`."""
         xp, upstream = self.xp, self.halved(upstream, k)
-        up, down = (xp.where(known[k], upstream, 0) for known in (self.after, self.before))
+        up, down = (xp.where(exists[k], upstream, 0) for exists in (self.after, self.before))
         # A difference without one of the neighbours contains the point itself.
         at_point = xp.where(self.after[k], 0, down) - xp.where(self.before[k], 0, up)
         return self.neighbour(up, k, -1, 0) - self.neighbour(down, k, 1, 0) + at_point
@@ -72,8 +72,10 @@ class Neighbours:
     def sides(
         self, grid: Array, displaced: bool, periods: Sequence[float | None] = ()
     ) -> list[Array]:
-        """The sides of footprints along each axis; of displacements, relative to the pixels.
+        """The sides of footprints along each axis.
 
+        displaced: whether the grid holds displacements, to which the steps from pixel to pixel are
+            added.
         periods: those of coordinates; see `gridsample.definitions.footprints.periods`.
         """
         sides = [self.difference(grid, k) for k in range(self.rank)]
@@ -107,7 +109,7 @@ class Neighbours:
 def measure(
     xp: Any, sides: Sequence[Array], pixels_per_unit: Sequence[float], most: int, deepest: int
 ) -> tuple[list[Array], Array, list[Array]]:
-    """Return the lengths of sides in pixels, how often to halve the image, and numbers of samples.
+    """Return the lengths of sides in pixels, how often to halve the image, and sample counts.
 
     Args:
         xp: the namespace.

@@ -1,7 +1,7 @@
 """The grid of affine maps, and the gradient of maps from that of the grid, for any backend.
 
-The operations use it if a backend has no kernels for affine maps.  A backend that has them uses it
-for derivatives of higher order.
+Operations use these functions if a backend has no kernels for affine maps, and otherwise for
+derivatives of higher order.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def gradient_along(
 
 
 class Change(NamedTuple):
-    """How maps are changed to maps of other units, or of a longer output: one is linear in theta.
+    """A change of maps to those of other units, or of a longer output; it is affine in theta.
 
     Attributes:
         scale: the factors of the entries, (D, D + 1).
-        shift: (D + 1,); the last column becomes the sum of the columns times these numbers.
-        centre: what is added to it, (D,).
+        shift: (D + 1,); the last column becomes the sum of the scaled columns times these numbers.
+        centre: what is added to the last column, (D,).
     """
 
     scale: Any
@@ -77,14 +77,14 @@ class Change(NamedTuple):
         return backend.concatenate([scaled[..., :-1], last[..., None]], -1)
 
     def transpose(self, backend: Backend, gradient: Array) -> Array:
-        """Return the gradient of maps, given that of the changed ones."""
+        """Return the gradient of maps, given the gradient of the changed maps."""
         scale, shift, _ = self.converted(backend, gradient)
         last = gradient[..., -1:] * shift
         columns = gradient[..., :-1] + last[..., :-1]
         return backend.concatenate([columns, last[..., -1:]], -1) * scale
 
     def converted(self, backend: Backend, theta: Array) -> list[Array]:
-        """Return the numbers in the dtype of maps."""
+        """Return the scale, the shift and the centre in the dtype of maps."""
         return [backend.astype(backend.asarray(x, theta), theta.dtype) for x in self]
 
 
@@ -152,10 +152,10 @@ class ThroughGrid(NamedTuple):
 def through_grid(
     backend: Backend, theta: Array, spatial: Sequence[Any], out: Sequence[Any], options: Options
 ) -> ThroughGrid:
-    """Describe the grid on which an image is sampled in place of maps.
+    """Describe the grid at which an image is sampled in place of maps.
 
-    It is one of pixels, whose positions are exact at whole pixels as those of kernels for maps are,
-    unless a program is being traced, whose sizes need not be numbers.
+    The grid is in pixels, so that its positions are exact at whole pixels, as in kernels for maps.
+    While a program is traced, sizes may be unknown, and a normalized grid stays normalized.
     """
     rank, normalized = len(out), options.coords == "normalized"
     single: Sequence[int] = ()
@@ -163,7 +163,7 @@ def through_grid(
         # The coordinates -1 and 1 of a single corner pixel are the same place.
         fixed = normalized and options.align_corners
         single = [k for k, n in enumerate(out) if n == 1 and not fixed]
-    wide = tuple(3 if k in single else n for k, n in enumerate(out))
+    extended = tuple(3 if k in single else n for k, n in enumerate(out))
     converts = normalized and backend.is_concrete(theta)
     if not converts and not single:
         return ThroughGrid(backend, theta, options, None, out, ())
@@ -180,4 +180,4 @@ def through_grid(
         else:
             shift[column] -= 1
     changed = options.changed(coords="pixel") if converts else options.changed()
-    return ThroughGrid(backend, theta, changed, Change(scale, shift, centre), wide, single)
+    return ThroughGrid(backend, theta, changed, Change(scale, shift, centre), extended, single)

@@ -125,7 +125,7 @@ class ArraySampling(PreparedCall):
         channels = fill_of_channels(fill, plan)
         arrays = on_cpu().fills_of_planes(plan, self.order, dtype, channels, None)
         kept = Fills(arrays, addresses_of(arrays.values()))
-        if type(fill_value) is float:  # which cannot change
+        if type(fill_value) is float:  # unlike an array, it cannot change
             self.latest = fill_value, kept
         return kept
 
@@ -352,7 +352,7 @@ class NumPy(Backend):
         return resolved._replace(fill_value=fill) if fill else resolved
 
     def layouts(self, *arrays: Any) -> Any:
-        """Return the layouts of arrays."""
+        """Return the layouts of arrays; None if one of them is not an array."""
         layouts = []
         for array in arrays:
             if type(array) is not np.ndarray:
@@ -512,7 +512,7 @@ class NumPy(Backend):
         return gradients.image, in_type_of(lattice, gradients.grid)
 
     def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
-        """Whether the kernels average."""
+        """Whether `average` supports these options."""
         return options.plan is not None and bool(on_cpu().averages(options.plan))
 
     def average(
@@ -650,7 +650,7 @@ class NumPy(Backend):
 BACKEND = NumPy()
 
 
-# Dtypes and outputs -------------------------------------------------------------------------------
+# Outputs ------------------------------------------------------------------------------------------
 
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:

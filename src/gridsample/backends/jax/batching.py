@@ -1,6 +1,6 @@
 """How `jax.vmap` batches the primitives: the batch becomes items, channels or points of one call.
 
-No loop runs, and what is not batched is not repeated, where a call has room for the batch:
+No loop runs.  An array that is not batched is not repeated if the call has an axis for the batch:
 
     image   grid    becomes
     batched shared  items, if one grid serves all; otherwise channels
@@ -25,7 +25,7 @@ from gridsample.backends.jax.taps import Array, TracedCall, with_sizes
 
 
 def merge_batch(array: Array, axis: int) -> Array:
-    """Merge the first axis of an array, its batch, into another one, which it precedes."""
+    """Merge the batch, the first axis of an array, with another axis; the batch varies slower."""
     array = jnp.moveaxis(array, 0, axis)
     shape = array.shape
     return array.reshape(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
@@ -70,7 +70,7 @@ def gather_batch(
         return split_batch(sampled(merge_batch(image, axis), grid), axis, size), 0
     if axes[0] is None and images == 1:
         return split_batch(sampled(image, merge_batch(grid, 0)), 0, size), 0
-    if axes[0] is None:  # displacements start from the last axes
+    if axes[0] is None:  # points come after the batch: displacements refer to the last axes
         return sampled(image, jnp.moveaxis(grid, 0, 1)), 2
     if grids == 1 and images > 1:
         return sampled(image.reshape(size, -1, *image.shape[3:]), grid[:, 0]).reshape(

@@ -1,4 +1,4 @@
-"""The Triton kernels on a GPU, where `jax-triton` is installed: calls that XLA makes.
+"""Triton kernels as calls that XLA makes, on a GPU where `jax-triton` is installed.
 
 They are compiled to PTX while a program is lowered.  Points are flattened to one axis.
 """
@@ -23,12 +23,12 @@ from gridsample.kernels.gpu import launching
 
 @functools.cache
 def is_available() -> bool:
-    """Whether `jax-triton` is installed, and there are not several devices to share arrays."""
+    """Whether `jax-triton` is installed and there is only one device."""
     return importlib.util.find_spec("jax_triton") is not None and jax.device_count() == 1
 
 
 def supports(*avals: Any, call: TracedCall, **_: Any) -> bool:
-    """Whether the kernels compute a call."""
+    """Whether the kernels can compute a call."""
     plan = call.plan
     few_axes = len(plan.spatial) <= gpu.MAX_RANK
     return few_axes and plan.footprint is None and not plan.vanishes(call.order)
@@ -49,8 +49,8 @@ def launch(
     Args:
         call: the call.
         arrays: what the kernel reads, by name.
-        outputs: the shape and dtype of each array that it writes, which is 0 before; or None for
-            one that it does not need.
+        outputs: the shape and dtype of each array that it writes, which is set to 0 before; None
+            for one that it does not need.
     """
     import jax_triton  # type: ignore[import-untyped]
 
@@ -115,7 +115,10 @@ def gather(image: Array, grid: Array, call: TracedCall, dtype: Any) -> Array:
 def backward(
     values: Array, image: Array | None, grid: Array, call: TracedCall, needed: tuple[bool, bool]
 ) -> list[Array]:
-    """Compute the needed gradients of gather, in the dtype of sums; the image's needs no image."""
+    """Compute the needed gradients of gather, in the dtype of sums.
+
+    The image may be None if only its own gradient is needed.
+    """
     plan, points = with_sum_type(call), flatten_points(grid, call.plan)
     shape = (plan.image_items, plan.channels, *plan.spatial)
     upstream = values.reshape(*values.shape[:2], plan.points)

@@ -62,7 +62,7 @@ def named_needs(needed: tuple[bool, bool]) -> frozenset[str]:
 
 
 def values_outside(call: TracedCall, dtype: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """The numbers of each plane outside an image, by name."""
+    """The values of each plane outside an image, by the names of the program's arrays."""
     from gridsample.kernels.sampling.preparing import fills_of_planes
 
     fills = fill_of_channels(call.fill, call.plan)
@@ -86,9 +86,13 @@ class KeptLaunches(NamedTuple):
     number: int
 
     def call(self, *arrays: Array, last: Sequence[int] = ()) -> list[Array]:
-        """Call the handler; ``last`` are the arrays, arguments first, whose channels come last.
+        """Call the handler.
 
-        If they also do in the caller's arrays, XLA cancels the transpositions.
+        Args:
+            arrays: the arguments.
+            last: which arrays have their channels last, as indices into the arguments followed by
+                the results.  If the caller's arrays have them last, too, XLA cancels the
+                transpositions.
         """
         arguments = [jnp.moveaxis(a, 1, -1) if k in last else a for k, a in enumerate(arrays)]
         moved_results = [k - len(arrays) for k in last]
@@ -120,7 +124,7 @@ class StepArrays:
         return Place(RESULT, len(self.types) - 1)
 
     def cleared(self) -> dict[int, int]:
-        """The bytes of all results, which steps add to."""
+        """The number of bytes of each result; steps add to results, which must be 0 before."""
         return {k: array_type.nbytes for k, array_type in enumerate(self.types[: self.number])}
 
     def located(

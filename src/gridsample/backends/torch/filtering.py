@@ -20,10 +20,10 @@ from gridsample.backends.torch.fast_path import TYPES
 from gridsample.backends.torch.linear import define
 from gridsample.backends.torch.operators import (
     LIBRARY,
-    count,
     empty,
     memory,
     numpy_type,
+    thread_count,
 )
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.dtypes import WIDE_TYPES, check_image_type, type_name
@@ -52,7 +52,7 @@ def cpu_prefilter(
         axes,
         memory(result),
         adjoint=adjoint,
-        threads=count(threads),
+        threads=thread_count(threads),
     )
     return result
 

@@ -30,10 +30,10 @@ from gridsample.backends.torch.internals import apply_rule, redispatch, redispat
 from gridsample.backends.torch.operators import (
     LIBRARY,
     check_target,
-    count,
     is_eager_on_cpu,
     memory,
     tensor_of,
+    thread_count,
 )
 from gridsample.backends.torch.schemas import method_of, text_of
 from gridsample.backends.torch.traced import traceable
@@ -125,7 +125,7 @@ def shape_of(operator: Operator, tensors: Sequence[Tensor], options: Any) -> tup
 def compute(operator: Operator, tensors: Sequence[Tensor], options: Any) -> Tensor:
     """Compute the result."""
     out = torch.empty(shape_of(operator, tensors, options), dtype=tensors[0].dtype)
-    arrays, threads = named(operator, tensors), count(options.threads)
+    arrays, threads = named(operator, tensors), thread_count(options.threads)
     of_operators().compute(operator, arrays, options, memory(out), threads)
     return out
 
@@ -134,7 +134,7 @@ def differentiate(
     operator: Operator, upstream: Tensor, tensors: Sequence[Tensor], options: Any, needed: Needed
 ) -> list[Tensor]:
     """Compute the gradients; those that are not needed are empty tensors."""
-    arrays, threads = named(operator, tensors), count(options.threads)
+    arrays, threads = named(operator, tensors), thread_count(options.threads)
     gradients = of_operators().differentiate(
         operator, memory(upstream), arrays, options, needed, threads
     )

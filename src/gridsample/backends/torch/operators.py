@@ -86,7 +86,7 @@ def check_differentiable(image: Tensor) -> None:
         )
 
 
-# Layout -----------------------------------------------------------------------------------------
+# Layout -------------------------------------------------------------------------------------------
 
 
 def is_channels_last(tensor: Tensor) -> bool:
@@ -259,7 +259,7 @@ def check_values(values: Tensor, plan: Plan, name: str) -> None:
         raise TypeError(f"{name} has dtype {values.dtype}, but the output has {plan.dtype}")
 
 
-def count(threads: int | None) -> int:
+def thread_count(threads: int | None) -> int:
     """The number of threads to use; torch's number by default."""
     return threads or torch.get_num_threads()
 
@@ -271,7 +271,7 @@ def gather_on_cpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
 
 def run_gather(call: OperatorCall, image: Tensor, points: Tensor, options: Options) -> Tensor:
     """Compute gather for CPU tensors, at the points of a grid or of affine maps."""
-    out, threads = empty(call.plan.shape, image, call.dtype), count(options.threads)
+    out, threads = empty(call.plan.shape, image, call.dtype), thread_count(options.threads)
     if call.vanishes:
         return out.zero_()
     if not out.numel():
@@ -321,7 +321,7 @@ def run_average(
 ) -> tuple[Tensor, Tensor | None, bool]:
     """Compute means over the pixels that count, for CPU tensors, given their call."""
     image, points, *weights = arrays
-    threads, plan, shares = count(options.threads), call.plan, None
+    threads, plan, shares = thread_count(options.threads), call.plan, None
     out = empty(plan.shape, image, call.dtype)
     if averaging.returns_weights:
         shares = empty(plan.shape, image, sum_type(plan))
@@ -351,7 +351,8 @@ def run_average_backward(
     plan, weight = options.plan.plan, weights[0] if weights else None
     points = as_maps(positions) if plan.are_maps(positions.shape) else positions
     samples = samples_of(plan, options, image, points, values, weight)
-    needs, threads = on_cpu().NeededGradients(*needed, dtype=plan.dtype), count(options.threads)
+    needs = on_cpu().NeededGradients(*needed, dtype=plan.dtype)
+    threads = thread_count(options.threads)
     results = on_cpu().average_backward(plan, samples, averaging, needs, threads)
     likes = (image.dtype, image), (positions.dtype, None), (sum_type(plan), weight)
     gradients = [
@@ -368,7 +369,7 @@ def sum_type(plan: Plan) -> torch.dtype:
 
 def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], options: Options) -> Tensor:
     """Compute scatter for CPU tensors."""
-    call, threads = call_for(size, values, grid, options), count(options.threads)
+    call, threads = call_for(size, values, grid, options), thread_count(options.threads)
     plan = call.plan
     check_values(values, plan, "values")
     if call.vanishes or not values.numel():
@@ -399,9 +400,9 @@ def run_backward(
 ) -> tuple[Tensor, Tensor]:
     """Compute backward for CPU tensors, at the points of a grid or of affine maps."""
     if call.vanishes or not values.numel():
-        empty = empty_backward(image, points, needed)
-        return empty[0].zero_(), empty[1].zero_()
-    plan, order, threads = call.plan, call.order, count(options.threads)
+        by_image, by_points = empty_backward(image, points, needed)
+        return by_image.zero_(), by_points.zero_()
+    plan, order, threads = call.plan, call.order, thread_count(options.threads)
     gradients: tuple[Maybe, Maybe] | None = None
     affine = plan.are_maps(points.shape)
     if not is_even_layout(fast_path.layout_of(values)):
@@ -457,7 +458,7 @@ def double_backward_on_cpu(
         grid_tangent,
         needs,
         order=call.order,
-        threads=count(options.threads),
+        threads=thread_count(options.threads),
     )
     likes = (values, values), (image, image), (grid, None)
     first, second, third = (

@@ -26,11 +26,11 @@ from gridsample.backends.torch.onnx import exporting
 from gridsample.backends.torch.onnx_resizing import resize_as_node
 from gridsample.backends.torch.operators import (
     check_target,
-    count,
     empty,
     is_eager_on_cpu,
     memory,
     numpy_type,
+    thread_count,
 )
 from gridsample.backends.torch.other_devices import call_on_cpu, try_torch
 from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of, text_of
@@ -128,7 +128,7 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     """Resize CPU tensors."""
     out = empty_resize(image, resizing.size)
     if out.numel():
-        resizing = resizing._replace(threads=count(resizing.threads))
+        resizing = resizing._replace(threads=thread_count(resizing.threads))
         host.resize(memory(image), memory(out), resizing, transposed)
     return out
 

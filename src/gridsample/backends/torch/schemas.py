@@ -37,7 +37,7 @@ def text_of(method: str | AxisMethod) -> str:
     if isinstance(method, CellMeans):
         return method.text
     known = METHODS.get(method.name)
-    if known is method:  # without a text, which torch.compile cannot write
+    if known is method:  # avoids `Method.text`, which torch.compile cannot trace
         return method.name
     return method.name if known is not None and known.text == method.text else method.text
 
@@ -87,7 +87,7 @@ def end_text(ends: Sequence[bool | str]) -> str | None:
 
 
 def ends_of(text: str | None, rank: int) -> tuple[bool | str, ...]:
-    """Return where an image ends along each axis; this reverts `end_text`."""
+    """Return where an image ends along each axis: the inverse of `end_text`."""
     if text is None:
         return ()
     names = text.split(",")
@@ -150,8 +150,8 @@ FLAGS = {"gather": 0, "scatter": 0, "backward": 2, "backward_twice": 3}
 def as_operator(name: str, compute: Callable[..., Any], more: int = 0) -> Callable[..., Any]:
     """Wrap a function so that it has the arguments of an operator.
 
-    The function has the same arguments, but one tuple of all flags, and one record.  ``more`` is
-    the number of additional arguments before those of the operator.
+    The function takes one tuple in place of the flags, and one record in place of the options.
+    ``more`` is the number of additional arguments before those of the operator.
     """
     first = LEADING[name] + more
     flags = first - FLAGS[name]
