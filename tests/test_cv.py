@@ -523,7 +523,7 @@ class TestMapsAgainstOpenCV:
     ("change", "text"),
     [
         ({"cameraMatrix": np.eye(2)}, "cameraMatrix must be a 3 x 3 matrix, got shape"),
-        ({"distCoeffs": np.zeros(3)}, "distCoeffs must have 4, 5, 8, 12 or 14, got 3"),
+        ({"distCoeffs": np.zeros(3)}, "distCoeffs must have 4, 5, 8, 12 or 14 coefficients"),
         ({"size": (0, 4)}, "size must be positive"),
         ({"m1type": 99}, "type of maps is not known: 99; accepted: CV_32FC1"),
     ],

@@ -166,7 +166,7 @@ def test_overviews_and_alpha(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["--crs", "EPSG:nothing"], "no projection that pyproj knows"),
-        (["--crs", "+proj=ortho +lat_0=45"], "has no code of EPSG"),
+        (["--crs", "+proj=ortho +lat_0=45"], "has no EPSG code"),
         (["--crs", "EPSG:3857", "--rotate", "3"], "does not accept steps"),
         (["--crs", "EPSG:3857", "--padding", "mirror"], "does not accept --padding"),
         (["--resolution", "3"], "give --crs"),
@@ -195,7 +195,7 @@ def test_errors_of_files(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
             "out.png",
             "needs a GeoTIFF with a coordinate system; the input is PNG",
         ),
-        ("own.tif", "out.tif", "the coordinate system of the input has no code of EPSG"),
+        ("own.tif", "out.tif", "the coordinate system of the input has no EPSG code"),
         ("in.tif", "out.png", "--crs writes GeoTIFFs"),
     ):
         assert run("warp", tmp_path / name, tmp_path / out, *crs) == 2

@@ -62,7 +62,7 @@ def test_cubes_and_curves(tmp_path: Path) -> None:
         ("LUT_3D_SIZE 256\n0 0 0\n", "16777216 entries are expected, got 1"),
         ("DOMAIN_MIN 0 0\n", "DOMAIN_MIN must have 3 finite numbers"),
         ("DOMAIN_MAX 1 1 inf\n", "DOMAIN_MAX must have 3 finite numbers"),
-        (HEADER.replace("1 2 1", "1 2 -1") + CUBE, "must rise"),
+        (HEADER.replace("1 2 1", "1 2 -1") + CUBE, "must increase"),
         (HEADER + "LUT_1D_SIZE 2\n" + CUBE + "0 0 0\n" * 2, "are for one table"),
         ("LUT_IN_VIDEO_RANGE\n" + HEADER + CUBE, "LUT_IN_VIDEO_RANGE is not supported"),
         (HEADER + "LUT_3D_SIZE 2\n" + CUBE, "LUT_3D_SIZE is given twice"),

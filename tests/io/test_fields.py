@@ -147,7 +147,7 @@ def test_invalid_files_are_rejected(tmp_path: Path) -> None:
         ("b.pfm", b"PF\n2 1\n-1\n" + bytes(4), "2 x 1 pixels, 24 bytes, and holds 4"),
         ("c.pfm", b"P6\n1 1\n-1\n", "not a .pfm file"),
         ("d.pfm", b"PF\n1 1", "ends within its header"),
-        ("e.pfm", b"PF\n1 1\n0\n" + bytes(12), "has the scale 0; accepted: any other number"),
+        ("e.pfm", b"PF\n1 1\n0\n" + bytes(12), "has the scale 0; accepted: finite numbers"),
         ("e.flo", struct.pack("<fii", 202021.25, 0, 3), "is empty"),
     ):
         (tmp_path / name).write_bytes(data)

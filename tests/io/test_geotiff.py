@@ -107,7 +107,7 @@ def test_pixels_of_another_geotiff(tmp_path: Path, capsys: pytest.CaptureFixture
     write(tmp_path / "other.tif", (1, 1, 0, 3, *AREA[4:], 3072, 0, 1, 32633))
     tifffile.imwrite(tmp_path / "plain.tif", np.zeros((4, 5), np.uint8))
     for name, message in (
-        ("other.tif", "has no code of EPSG"),
+        ("other.tif", "has no EPSG code"),
         ("plain.tif", "not georeferenced"),
     ):
         assert cli.main([*map(str, [*words[:3], "--force", "--like", tmp_path / name])]) != 0

@@ -79,7 +79,7 @@ def optimal_intrinsics(
     across, along = np.linspace(0, width - 1, POINTS), np.linspace(0, height - 1, POINTS)
     pixels = np.stack(np.meshgrid(across, along), -1)
     rays = undistort_pixels(pixels.reshape(-1, 2), matrix, k, model).reshape(POINTS, POINTS, 2)
-    # The largest rectangle of rays that the image shows everywhere, and the smallest around it.
+    # The largest rectangle of rays inside the image, and the smallest one around all of its rays.
     inner = (
         np.array([rays[:, 0, 0].max(), rays[0, :, 1].max()]),
         np.array([rays[:, -1, 0].min(), rays[-1, :, 1].min()]),
@@ -148,6 +148,6 @@ def undistort_pixels(
         x, y = pixels[missing][0]
         raise ValueError(
             f"the lens model maps no ray in front of the camera to the pixel ({x:g}, {y:g}); "
-            "choose other new_intrinsics"
+            "check the distortion, or choose new_intrinsics for `undistort_grid` in another way"
         )
     return rays

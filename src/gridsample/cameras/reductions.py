@@ -1,4 +1,4 @@
-"""How a plane sweep reduces the features of its views, and the gradients of that."""
+"""Reductions of the features of a plane sweep's views, and their gradients."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Reduction(NamedTuple):
     Attributes:
         forward: reduces the reference and an iterator of views; the flag says whether sums may be
             computed in place.
-        backward: returns the gradients of the reference, with the axis of planes, and of each of a
-            number of views, whose features it may not need; None if they are not known.
+        backward: takes the upstream gradient, the reference, an iterator of views, which it need
+            not read, and their number; returns the gradient of the reference, with an axis of
+            planes, and an iterator of those of the views.  None if gradients are not known.
         shape: the shape of the result for (N, C, D, H, W) and a number of views; None if unknown.
     """
 
@@ -39,13 +40,13 @@ def add(total: Array | None, term: Array, in_place: bool) -> Array:
     return total
 
 
-def variance(backend: Backend, centre: Array, views: Iterator[View], in_place: bool) -> Array:
-    """Compute the variance of the reference and the views, from differences to the reference."""
+def variance(backend: Backend, reference: Array, views: Iterator[View], in_place: bool) -> Array:
+    """Compute the variance of the reference and the views, from differences from the reference."""
     total: Any = None
     square: Any = None
     count = 1
     for warped, _ in views:
-        difference = warped - centre
+        difference = warped - reference
         square = add(square, difference * difference, in_place)
         total = add(total, difference, in_place)
         count += 1
@@ -54,39 +55,39 @@ def variance(backend: Backend, centre: Array, views: Iterator[View], in_place: b
 
 
 def variance_vjp(
-    upstream: Array, centre: Array, views: Iterator[View], count: int
+    upstream: Array, reference: Array, views: Iterator[View], count: int
 ) -> tuple[Array, Iterator[Array]]:
     """Compute the gradients of `variance`."""
-    differences = [warped - centre for warped, _ in views]
+    differences = [warped - reference for warped, _ in views]
     mean = sum(differences[1:], differences[0]) / (count + 1)
     scaled = upstream * (2 / (count + 1))
     return -scaled * mean, (scaled * (difference - mean) for difference in differences)
 
 
-def mean(backend: Backend, centre: Array, views: Iterator[View], in_place: bool) -> Array:
+def mean(backend: Backend, reference: Array, views: Iterator[View], in_place: bool) -> Array:
     """Compute the mean of the reference and the views."""
     total, count = None, 1
     for warped, _ in views:
         total = add(total, warped, in_place)
         count += 1
-    return (total + centre) / count
+    return (total + reference) / count
 
 
 def mean_vjp(
-    upstream: Array, centre: Array, views: Iterator[View], count: int
+    upstream: Array, reference: Array, views: Iterator[View], count: int
 ) -> tuple[Array, Iterator[Array]]:
     """Compute the gradients of `mean`."""
     part = upstream / (count + 1)
     return part, (part for _ in range(count))
 
 
-def stack_views(backend: Backend, centre: Array, views: Iterator[View], in_place: bool) -> Array:
+def stack_views(backend: Backend, reference: Array, views: Iterator[View], in_place: bool) -> Array:
     """Return the features of the views, (N, V, C, planes, H, W)."""
     return backend.xp.stack([warped for warped, _ in views], 1)
 
 
 def stack_views_vjp(
-    upstream: Array, centre: Array, views: Iterator[View], count: int
+    upstream: Array, reference: Array, views: Iterator[View], count: int
 ) -> tuple[Array, Iterator[Array]]:
     """Compute the gradients of `stack_views`."""
     return 0 * upstream[:, 0], (upstream[:, v] for v in range(count))
@@ -129,11 +130,11 @@ def find_reduction(reduction: Any) -> Reduction:
 def custom(function: Callable[[Any, Any], Any]) -> Reduction:
     """Make a reduction of a function of stacked features and masks; see `plane_sweep`."""
 
-    def forward(backend: Backend, centre: Array, views: Iterator[View], in_place: bool) -> Array:
+    def forward(backend: Backend, reference: Array, views: Iterator[View], in_place: bool) -> Array:
         pairs = list(views)
         first, first_mask = pairs[0]
         assert first_mask is not None
-        features = backend.xp.stack([centre + 0 * first, *[warped for warped, _ in pairs]], 1)
+        features = backend.xp.stack([reference + 0 * first, *[warped for warped, _ in pairs]], 1)
         masks: Array = backend.xp.stack([first_mask | ~first_mask, *[mask for _, mask in pairs]], 1)
         result = function(features, masks)
         shape, expected = tuple(getattr(result, "shape", ())), tuple(features.shape)

@@ -58,7 +58,7 @@ def with_neighbours(call: Sampling, block: Block) -> Block:
 
 
 def are_maps(call: Sampling, points: Array) -> bool:
-    """Whether an array has affine maps (N, D, D + 1), and no coordinates (N, *points, D)."""
+    """Whether an array holds affine maps (N, D, D + 1), rather than coordinates (N, *points, D)."""
     return int(points.shape[-1]) == len(call.spatial) + 1
 
 
@@ -242,7 +242,7 @@ def check_footprints(call: Sampling, grid: Array, block: Block) -> None:
 
 
 def limit_of_sides(call: Sampling) -> float:
-    """Return how many pixels a side may have without a halved copy, of which labels have none."""
+    """Return the length in pixels up to which sides need no halved copy; labels never need one."""
     options = call.options
     labels = has_labels(options.mode) and not call.keywords.get("return_mask")
     if options.footprint is None or labels or max(call.spatial) == 1:
@@ -259,7 +259,7 @@ def bound_of_sides(call: Sampling, grid: Array) -> float:
             line = grid[..., d].astype(np.float64)
             for k in range(rank):
                 low, high = least_and_greatest(np.diff(line, axis=1 + k))
-                steps[k, d] = np.fmax(0.0, max(-low, high))  # NaN where no number is known
+                steps[k, d] = np.fmax(0.0, max(-low, high))  # these are NaN if no step is finite
                 steps[k, d] += displaced and d == rank - 1 - k
         unit = pixels_per_unit(call.spatial, call.options.coords, call.options.align_corners)
         return float(np.linalg.norm(steps * unit, axis=1).max())

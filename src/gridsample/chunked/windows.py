@@ -55,7 +55,7 @@ class ImageWindow:
         for n in reversed(region_shape):
             strides.insert(0, step)
             step *= n
-        # Whatever index is within the image's shape is within this memory.
+        # Every index within the image's shape is within this memory.
         span = 1 + sum((n - 1) * stride for n, stride in zip(spatial, strides, strict=True))
         span += channels - 1 if last else 0
         planes = shape[0] * (1 if last else channels)
@@ -89,7 +89,7 @@ def zeros(count: int, dtype: np.dtype[Any]) -> Array:
     if size < MIN_MAPPED_BYTES or sys.platform != "linux":
         return np.zeros(count, dtype)
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
-    # Pages of 4 KB would take several times as long to provide as the pixels to copy.
+    # Providing pages of 4 KB would take several times as long as copying the pixels.
     with contextlib.suppress(OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype, count)

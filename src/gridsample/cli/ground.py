@@ -137,7 +137,7 @@ def raster_of(place: GeoReference, size: tuple[int, ...], name: str) -> Raster:
     """Return the raster of a page of a size, x first."""
     if place.epsg is None:
         raise ValueError(
-            f"the coordinate system of {name} has no code of EPSG in its GeoTIFF keys; set one, "
+            f"the coordinate system of {name} has no EPSG code in its GeoTIFF keys; set one, "
             "with gdal_edit.py -a_srs, or use gridsample.xarray.reproject"
         )
     corner = np.eye(3)
@@ -163,7 +163,7 @@ def place_of(raster: Raster, arguments: argparse.Namespace) -> GeoReference:
         place = GeoReference.of_epsg(raster.centres(), code, known.is_geographic)
     if place is None:
         raise ValueError(
-            f"--crs {arguments.crs} has no code of EPSG, which GeoTIFF keys need; use "
+            f"--crs {arguments.crs} has no EPSG code, which GeoTIFF keys need; use "
             "gridsample.xarray.reproject and rioxarray"
         )
     return place

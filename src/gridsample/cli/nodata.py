@@ -64,7 +64,7 @@ def nodata_of(
 
 
 def with_nodata(image: io.Image, arguments: argparse.Namespace) -> io.Image:
-    """Return the output page with the number of missing pixels that its file is to name."""
+    """Return the output page with the nodata value that its file is to name."""
     if arguments.nodata is None:
         return image
     return replace(image, extras={**image.extras, "nodata": arguments.nodata})

@@ -1,4 +1,4 @@
-"""`gridsample panorama`: equirectangular, cubemap and perspective pictures from one another."""
+"""`gridsample panorama`: convert between equirectangular, cubemap and perspective pictures."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _source(image: io.Image, arguments: argparse.Namespace) -> tuple[cameras.Pro
 
 
 def _target(arguments: argparse.Namespace, focal: float) -> cameras.Projection:
-    """Return the projection of the output, by default with a number of pixels per radian."""
+    """Return the projection of the output, by default with ``focal`` pixels per radian."""
     projection_name, size = arguments.target, arguments.size
     counts, expected = {
         "equirectangular": ((1, 2), "W or WxH"),

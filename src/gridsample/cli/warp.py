@@ -36,12 +36,12 @@ millimetres:
   files are read by SimpleITK: pip install "gridsample[itk]".
 
 coordinate systems:
-  --crs brings a GeoTIFF to another coordinate system, any that pyproj knows by a code of EPSG,
+  --crs reprojects a GeoTIFF to another coordinate system, any that pyproj knows by an EPSG code,
   and --like to that of another GeoTIFF: pip install "gridsample[geo]". They take Zarr stores, too,
   with any system of pyproj's; these also need "gridsample[xarray,dask]". --resolution is the size
-  of pixels; without it, the diagonal keeps its number of pixels. The number of missing pixels is
-  kept, and given to pixels without data: those beyond the edges, and those of which half or more
-  is missing. Without such a number, they are NaN, or 0 for integers. Positions are within 0.05
+  of pixels; without it, the diagonal keeps its number of pixels. The nodata value is kept, and
+  given to pixels without data: those beyond the edges, and those of which half or more is
+  missing. Without a nodata value, they are NaN, or 0 for integers. Positions are within 0.05
   pixels of pyproj's. GDAL's cubic is catmull-rom. --statistic computes a statistic of the pixels
   in the exact area of each output pixel; sums, counts and shares of integers become float64.
 
@@ -149,7 +149,7 @@ def command() -> Command:
     further.add_argument(
         "--crs",
         metavar="CRS",
-        help="bring a GeoTIFF or a raster of Zarr to another coordinate system: EPSG:3857",
+        help="reproject a GeoTIFF or a raster of Zarr to this coordinate system: EPSG:3857",
     )
     further.add_argument(
         "--resolution",
@@ -161,8 +161,8 @@ def command() -> Command:
         "--statistic",
         type=parsers.statistic,
         metavar="NAME",
-        help="in another coordinate system, of all pixels in the area of an output pixel: average, "
-        "sum, count, share, min, max, q1, median, q3, or 0.9 for another quantile",
+        help="in another coordinate system, the statistic of all pixels in the area of an output "
+        "pixel: average, sum, count, share, min, max, q1, median, q3, or 0.9 for another quantile",
     )
     further.add_argument(
         "--transform",

@@ -121,9 +121,8 @@ def undistortPoints(
 ) -> Array:
     """Find where an ideal camera sees the points of a distorted image, like `cv2.undistortPoints`.
 
-    OpenCV takes five steps of an iteration and returns where they arrive.  Here, the lens model is
-    inverted up to rounding, and points that it does not reach are NaN, as in
-    `gridsample.cameras.undistort_points`.
+    OpenCV stops after five steps of an iteration.  Here, the lens model is inverted up to rounding,
+    and points that it does not reach are NaN, as in `gridsample.cameras.undistort_points`.
 
     Args:
         src: (N, 2), (N, 1, 2), (1, N, 2) or (2, N) pixels of the distorted image, x first.
@@ -191,7 +190,9 @@ def as_lens(distCoeffs: Any) -> Array:
     """Return the coefficients of a lens, or raise an error."""
     coefficients = np.zeros(0) if distCoeffs is None else as_reals(distCoeffs, "distCoeffs").ravel()
     if len(coefficients) not in COEFFICIENTS:
-        raise ValueError(f"distCoeffs must have 4, 5, 8, 12 or 14, got {len(coefficients)}")
+        raise ValueError(
+            f"distCoeffs must have 4, 5, 8, 12 or 14 coefficients, got {len(coefficients)}"
+        )
     return coefficients
 
 

@@ -1,4 +1,4 @@
-"""Matrices of rotations, and maps in fixed point, as OpenCV makes them."""
+"""Rotation matrices, and maps in fixed point, as in OpenCV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridsample.cv.arguments import Array
 from gridsample.definitions.checks import as_array, as_reals
 from gridsample.definitions.integers import saturated
 
-# OpenCV's types of maps, by the numbers of version 4, and those that version 5 gives them.
+# The numbers of OpenCV's types of maps in version 4; and of version 5, as those of version 4.
 CV_32FC1, CV_32FC2, CV_16SC2 = 5, 13, 11
 TYPES_OF_5 = {37: CV_32FC2, 35: CV_16SC2}
 
@@ -25,7 +25,7 @@ def getRotationMatrix2D(center: Sequence[float], angle: float, scale: float) -> 
 
     Args:
         center: the point (x, y), in pixels.
-        angle: the angle in degrees, counter-clockwise as an image is seen.
+        angle: the angle in degrees, counter-clockwise in the displayed image.
         scale: the factor by which distances grow.
 
     Returns:

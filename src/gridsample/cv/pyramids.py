@@ -75,7 +75,7 @@ def pyrDown(
     padding = name_of(border, PADDING, "borderType")
     image = as_image(src)
     size = pyramid_size(dstsize, image.shape[:2], 0.5, "half")
-    if padding == "wrap":  # of an extended image, a row of weights has no gap
+    if padding == "wrap":  # otherwise, the weights of outputs at the edges would have gaps
         image = np.pad(image, [(REACH, REACH), (REACH, REACH), (0, 0)], mode="wrap")
     axes = zip(image.shape[:2], size, strict=True)
     return resize_by(tuple([halving(*axis, padding) for axis in axes]), image, src, dst)
@@ -127,7 +127,7 @@ def pyramid_size(dstsize: Any, shape: Shape, factor: float, name: str) -> Shape:
     """Return (height, width) of the argument ``dstsize``, or else the image's times a factor.
 
     Raises:
-        ValueError: the argument is not within 1 of that; ``name`` is the factor's.
+        ValueError: the argument is not within 1 of that; ``name`` is the factor in words.
     """
     size = tuple([math.ceil(n * factor) for n in shape]) if is_open(dstsize) else as_size(dstsize)
     if any([abs(m - n * factor) > 1 for m, n in zip(size, shape, strict=True)]):
@@ -140,7 +140,7 @@ def pyramid_size(dstsize: Any, shape: Shape, factor: float, name: str) -> Shape:
 
 @functools.lru_cache(maxsize=64)
 def halving(inputs: int, outputs: int, padding: str) -> AxisMap:
-    """Return the matrix of an axis of `pyrDown`; "wrap" if the image is extended."""
+    """Return the matrix of an axis of `pyrDown`; for "wrap", of an axis that has been extended."""
     reads = 2 * np.arange(outputs)[:, np.newaxis] + np.arange(len(FILTER))
     if padding == "wrap":
         return summed(inputs, reads, np.broadcast_to(FILTER, reads.shape))
@@ -152,7 +152,7 @@ def halving(inputs: int, outputs: int, padding: str) -> AxisMap:
 def doubling(inputs: int, outputs: int) -> AxisMap:
     """Return the matrix of an axis of `pyrUp`."""
     row = np.arange(outputs)
-    row = np.where(row < 2 * inputs, row, 2 * inputs - 2)  # mirrored at the last one
+    row = np.where(row < 2 * inputs, row, 2 * inputs - 2)  # mirrored at row 2 * inputs - 1
     pixel = row[:, np.newaxis] // 2 + np.arange(-1, 2)
     weights = np.where(row[:, np.newaxis] % 2, [0, 0.5, 0.5], [0.125, 0.75, 0.125])
     return summed(inputs, np.minimum(abs(pixel), inputs - 1), weights)

@@ -93,7 +93,7 @@ def compute(call: LineCall, part: slice, chunks: Sequence[Array]) -> Array:
 
 
 def filtered(image: Any, lines: Sequence[Line], dtype: np.dtype[Any]) -> Any:
-    """Filter a dask array; the result has the dtype also if there are no lines."""
+    """Filter a dask array; the result has the dtype even if there are no lines."""
     for line in lines:
         sizes = image.chunks[line.axis]
         image = along_axis(image, Filter(line, sum(sizes), dtype), sizes)

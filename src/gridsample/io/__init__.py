@@ -159,15 +159,15 @@ def pages(
     """Open an image file as a list of pages.
 
     Only the requested part of a page is in memory. For `.npy` files, and for TIFF pages that are
-    not planar, rotated or in a palette, that is a range of rows; otherwise it is the whole page.
+    neither planar nor rotated nor in a palette, that is a range of rows; otherwise, the whole page.
 
     Args:
         path: A file in one of the formats above.
         volume: Treat the pages of a TIFF file as the slices of one volume, and a `.npy` array with
             three axes as a volume `(D, H, W)` for every length of its last axis.
         max_pixels: The number of pixels above which a picture, or a page of a TIFF file, is refused
-            if the file has more than 50 per byte, as one has that is made to fill the memory. None
-            for no limit.
+            if the file has more than 50 of them per byte, as decompression bombs have. None for no
+            limit.
 
     Yields:
         The pages; there is at least one. They can be read until the block ends.
@@ -184,7 +184,7 @@ def pages(
             f"{path} is a folder; accepted: a file, or where Zarr is read, a folder with a Zarr "
             "array or OME-Zarr image"
         )
-    path.stat()  # a file that does not exist has no kind
+    path.stat()  # a missing file is reported before an unknown extension
     file_format = format_of(path)
     action = f"cannot read {path} as {file_format.name}"
 
@@ -283,8 +283,8 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
         images: Its pages. Only the shape and dtype of their arrays are used.
 
     Raises:
-        FileError: The format cannot store such pixels, images of this size or several pages, or
-            the disk is too small. The message names the formats that can.
+        FileError: The format cannot store such pixels, images of this size or several pages, and
+            the message names formats that can; or the disk has too little space.
     """
     path = Path(path)
     file_format = format_of(path)
@@ -341,8 +341,8 @@ def write(image: Image, path: Path | str, *, overwrite: bool = False) -> None:
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        FileError: The array is not an image, or the bands are not its pixels, the format cannot
-            store them, writing failed, or the file exists.
+        FileError: The array is not an image, the format cannot store it, writing failed, or the
+            file exists.
         TypeError: An image is not an `Image` of a NumPy array.
         MissingExtraError: The package that writes the format is not installed.
         OSError: The folder is not writable.

@@ -132,7 +132,7 @@ class _Header:
             domain, end = self.domains.get(axes, whole), begin + size**axes
             if any(a >= b or math.isinf(b - a) for a, b in zip(*domain, strict=True)):
                 raise ValueError(
-                    "the domain must rise, by numbers that are finite, but it is from "
+                    "the domain must increase by a finite number for each colour, but it goes from "
                     f"{domain[0]} to {domain[1]}"
                 )
             # Red varies fastest, so it is on the last axis.

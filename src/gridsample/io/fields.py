@@ -335,7 +335,7 @@ def _read_pfm(path: Path) -> Field:
         raise FileError(f"{path} is not a .pfm file, despite its name")
     width, height, scale = int(words[0]), int(words[1]), float(words[2])
     if not 0 < abs(scale) < math.inf:
-        raise FileError(f"{path} has the scale {scale:g}; accepted: any other number")
+        raise FileError(f"{path} has the scale {scale:g}; accepted: finite numbers other than 0")
     order = "<" if scale < 0 else ">"
     if min(width, height) < 0 or len(data) != 12 * width * height:
         raise FileError(
@@ -397,7 +397,7 @@ def _read_npy(path: Path) -> Field:
             return Field(array, "NumPy")
     raise FileError(
         f"{path} holds {array.dtype} of shape {array.shape}; a field is a floating-point array of "
-        "shape (H, W, 2) or (D, H, W, 3)"
+        "shape (W, 1), (H, W, 2) or (D, H, W, 3)"
     )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 _SCALE, _TIEPOINTS, _MATRIX = 33550, 33922, 34264
 _GEO_KEYS, _GEO_DOUBLES, _GEO_ASCII = 34735, 34736, 34737
 _RASTER_TYPE, _PIXEL_IS_AREA, _PIXEL_IS_POINT = 1025, 1, 2  # where raster coordinates begin
-# The kind of the coordinate system, and the key with its code of EPSG for each kind.
+# The kind of the coordinate system, and the key with its EPSG code for each kind.
 _MODEL_TYPE, _PROJECTED, _GEOGRAPHIC = 1024, 1, 2
 _EPSG_KEYS = {_PROJECTED: 3072, _GEOGRAPHIC: 2048}
 _EPSG_CODES = range(1024, 32767)
@@ -65,7 +65,7 @@ class GeoReference(NamedTuple):
 
         Args:
             affine: `(3, 3)`, indices of pixels (x, y, 1) -> ground.
-            code: The code of EPSG.
+            code: The EPSG code.
             is_geographic: Whether coordinates are longitudes and latitudes.
         """
         if code not in _EPSG_CODES:

@@ -114,7 +114,7 @@ ATTRIBUTE = "_FillValue"
 
 
 def number_in(attributes: Mapping[str, Any]) -> Any:
-    """Return the number of missing pixels that an array's attributes name, or None.
+    """Return the nodata value that an array's attributes name, or None.
 
     Xarray writes it as a number or, in Zarr version 3, as the bytes of a float64 in base64.
 

@@ -40,7 +40,7 @@ _CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels above which offsets take 64 bi
 # Descriptions that software generates to describe how pixels are stored.
 _GENERATED = re.compile(rb'\{.*"shape"|shape=\(|<\?xml', re.DOTALL)
 _PROFILE = 34675  # the tag of an ICC colour profile
-_NODATA = 42113  # the tag of the number of missing pixels, as text, which GDAL defined
+_NODATA = 42113  # GDAL's tag of the nodata value, as text
 # GDAL's tag of XML with metadata: scales, offsets and descriptions of bands, and anything else.
 _GDAL_METADATA = 42112
 # Items of it that describe the old pixels.
@@ -256,7 +256,7 @@ def _metadata(page: Any, file: Any) -> dict[str, Any]:
 
 
 def _nodata(page: Any) -> dict[str, Any]:
-    """Return the number of missing pixels, if the page names one."""
+    """Return the nodata value, if the page names one."""
     tag = page.tags.get(_NODATA)
     text = "" if tag is None else str(tag.value).strip("\0 ")
     for number_type in (int, float):
