@@ -12,7 +12,7 @@ from gridsample.messages.links import about
 # NumPy has no bfloat16.  Its bits are stored in this dtype, or in that of a package that adds it.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 GRID_TYPES = ("float16", "bfloat16", "float32", "float64")
-# Images of these have gradients, and upstream gradients have one of these.
+# Images of these dtypes have gradients, and upstream gradients must have one of them.
 DIFFERENTIABLE_TYPES = (
     *("float16", "bfloat16", "float32", "float64"),
     *("complex64", "complex128"),

@@ -149,7 +149,7 @@ def at_pixels(order: int, n: int, extended: str) -> Array:
 def correction(order: int, n: int, extended: str) -> tuple[Array, Array]:
     """The entries of a line that are replaced, and what is added to them, (entry, weight).
 
-    The weights are rows of (S - A) A^-1; see the top of this module.
+    The weights are rows of (S - A) A^-1; see the docstring of this module.
     """
     ours = at_pixels(order, n, extended)
     difference = at_pixels(order, n, recursive(extended)) - ours
@@ -178,8 +178,7 @@ class Prefilter:
     Attributes:
         order: the order of the spline.
         n: the number of pixels along the axis.
-        extended: the boundary: "mirror" about the last centres, or "symmetric" about the outer
-            edges.
+        extended: the boundary, as `extension` returns it.
         adjoint: whether this is the transpose.
     """
 

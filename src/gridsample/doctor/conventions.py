@@ -34,7 +34,7 @@ def convention(number: Number, owner: str) -> str:
 
     Returns:
         "corners" (size - 1), "edges" (size, with the half pixel), "steps" (size, without it),
-        "indices" (the same of indices of pixels), or "".
+        "indices" (as "steps", for indices of pixels), or "".
     """
     flows = any(variable.kind == "flow" for variable, _ in number.terms)
     for variable, scale in position_terms(number):
@@ -61,7 +61,7 @@ def convention(number: Number, owner: str) -> str:
     return ""
 
 
-def normalized(number: Number) -> bool:
+def is_normalized(number: Number) -> bool:
     """Whether a coordinate has a term that covers -1 to 1."""
     return any(
         variable.is_index
@@ -123,7 +123,7 @@ def order_of(grid: Value) -> str:
 
 
 def components_over_other_sizes(grid: Stack) -> list[int]:
-    """Return which components of a mesh in the right order have the range of another one."""
+    """Return which components of a mesh in the right order were divided by another axis's size."""
     if order_of(grid) != "xy" or None in [dim_of(number) for number in grid.parts]:
         return []
     lines = [
@@ -143,7 +143,7 @@ def components_over_other_sizes(grid: Stack) -> list[int]:
 
 
 def ends_at_corners(number: Number, scale: v.Samples, n: v.Samples) -> bool:
-    """Whether a coordinate with a scale goes from -1 to 1 along an axis of a size."""
+    """Whether a coordinate with this scale goes from -1 to 1 along an axis of size ``n``."""
     half = tuple(0.5 * s for s in scale)
     if v.close(v.product(half, tuple(m - 1 for m in n)), v.ONES):
         return v.close(number.offset, [-1.0] * v.SAMPLES)

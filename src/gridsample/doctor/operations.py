@@ -103,7 +103,7 @@ def has_flow(value: Value) -> bool:
 
 
 def rename(number: Number, suffix: str) -> Number:
-    """Make the component of an unknown array."""
+    """Return a component of an unknown array: variables whose names end in ``suffix``."""
     terms = tuple(
         (replace(variable, name=variable.name + suffix), scale) for variable, scale in number.terms
     )
@@ -273,7 +273,7 @@ def split(value: Value) -> Value:
 
 
 def with_half(value: Value, half: str) -> Value:
-    """Say that a value was converted to half precision, or to a wider dtype."""
+    """Record that a value has this half precision, or for "" that it has a wider dtype."""
     return v.map_numbers(value, lambda n: replace(n, half=half))
 
 
@@ -302,7 +302,7 @@ def cast_method(value: Value, arguments: Sequence[Value], name: str) -> Value:
 
 
 def count_of_steps(node: ast.expr | None) -> ast.expr | None:
-    """Return the number of points that the step of a slice of ``np.mgrid`` is, such as ``w * 1j``.
+    """Return the number of points that an imaginary step in ``np.mgrid`` gives: w for ``w * 1j``.
 
     >>> ast.unparse(count_of_steps(ast.parse("complex(0, w)", mode="eval").body))
     'w'

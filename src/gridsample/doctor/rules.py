@@ -14,7 +14,7 @@ from gridsample.doctor.conventions import (
     convention,
     covers,
     dim_of,
-    normalized,
+    is_normalized,
     order_of,
     parts_of,
     shift,
@@ -190,7 +190,7 @@ class Rules:
             scales_by_kind = {variable.kind: scale for variable, scale in number.terms}
             flow = scales_by_kind.get("flow")
             is_flow_in_pixels = flow is not None and all(abs(abs(s) - 1) < 1e-9 for s in flow)
-            if is_flow_in_pixels and (normalized(number) or "affine" in scales_by_kind):
+            if is_flow_in_pixels and (is_normalized(number) or "affine" in scales_by_kind):
                 message = (
                     "the grid is normalized, the flow in pixels: a flow of 1 px moves by "
                     f"{self.size / 2:g} px at width {self.size}"

@@ -131,7 +131,7 @@ def _shade(value: float | None, low: float, high: float) -> Any:
 def draw_extremes(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
     """Draw lines at the coordinates -1 and 1, which are also the mirrors of "reflection".
 
-    Coordinates that count pixels mean neither.
+    Coordinates in pixels have no such lines, except for the mirrors.
     """
     if not any(_has_extremes(steps) for steps in (x, y) if steps):
         return

@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Heights in a strip relative to its row of pixels: its ends, the weight 0, and a weight of 1.
+# Heights in a strip relative to its row of pixels: its ends, and where the weight 0 is; RISE is how
+# far above that a weight of 1 is.
 BOTTOM, TOP, FLOOR, RISE = -0.75, 3.2, 1.1, 1.7
 STRIP_SHARE = 0.74  # the share of the height that remains for strips next to their scales
 

@@ -356,7 +356,7 @@ def exp_vjp(
 
 
 def check_pair(backend: Backend, first: Array, second: Array, *names: str) -> None:
-    """Raise an error if two fields do not have the same rank, or N that can be broadcast."""
+    """Raise an error unless two fields have the same rank, and N that can be broadcast."""
     shapes = [backend.shape(array) for array in (first, second)]
     for array, name in zip((first, second), names, strict=True):
         check_field(backend, array, name)
@@ -403,7 +403,7 @@ def sample_vjp(
 def scatter_add(
     upstream: Array, field: Array, positions: Array, mode: Mode, padding: Padding
 ) -> Array:
-    """Compute the first gradient of `sampled`."""
+    """Compute the gradient of `sampled` with respect to the field."""
     return grid_sample_vjp(
         upstream,
         field,

@@ -1,7 +1,7 @@
 """Paths: from voxels of a lattice, through matrices, fields and functions, to those of an image.
 
-Whoever resamples in the world follows a `Path`: in memory, in chunks or into a store.  The position
-of a voxel is computed by itself, so that its bits do not depend on the block that it is in.
+All resampling in the world follows a `Path`: in memory, in chunks or into a store.  The position of
+each voxel is computed on its own, so that its bits do not depend on the block that it is in.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from gridsample.ops.sampling import grid_sample
 Array = Any
 Block = tuple[slice, ...]
 
-# Positions are stored in single precision on axes of up to so many pixels: within them, rounding
+# Positions are stored in single precision on axes of up to this many pixels: within them, rounding
 # moves a position by at most a thousandth of a pixel.
 MAX_SINGLE_PIXELS = 1 << 14
-# The points of a band of rows, whose positions fit into a core's cache with what they are made of.
+# The points of a band of rows: their positions, and the arrays these are computed from, fit into a
+# core's cache.
 BAND_POINTS = 1 << 15
 
 
@@ -236,8 +237,8 @@ class Path:
     def bounds(self, first: Sequence[int], last: Sequence[int]) -> tuple[Array, Array]:
         """Bound the positions of voxels between two indices; all are x first.
 
-        The path is one of NumPy's arrays, without batches, and its functions have bounds, which may
-        be infinite.  Positions that are NaN do not count.
+        The path must consist of NumPy arrays without batches, and its functions must have bounds,
+        which may be infinite.  Positions that are NaN do not count.
         """
         low, high = self.bounds_under(self.maps[0], *np.array([first, last], np.float64))
         for step in self.steps:
@@ -253,7 +254,7 @@ class Path:
     def bounds_under(self, matrix: Array, low: Array, high: Array) -> tuple[Array, Array]:
         """Bound the points that a matrix (D, D + 1) maps a box to, given two of its corners."""
         factors = matrix[:, :-1]
-        terms = np.zeros((2, *factors.shape))  # also those of 0 and infinity
+        terms = np.zeros((2, *factors.shape))  # 0 times infinity counts as 0
         for k, end in enumerate((low, high)):
             np.multiply(factors, end, out=terms[k], where=factors != 0)
         size = np.abs(terms).max(0).sum(-1) + np.abs(matrix[:, -1])
@@ -261,14 +262,14 @@ class Path:
         return self.widened(lowest + matrix[:, -1], highest + matrix[:, -1], size)
 
     def widened(self, low: Array, high: Array, size: Any = 0.0) -> tuple[Array, Array]:
-        """Extend bounds by the rounding of numbers of a size; those of infinite size are none."""
+        """Extend bounds by the rounding of numbers of a size; an infinite size gives no bounds."""
         size = np.maximum(size, np.maximum(np.abs(low), np.abs(high)))
         error = 16 * np.finfo(self.dtype).eps * size
         is_finite = np.isfinite(size)
         return np.where(is_finite, low - error, -np.inf), np.where(is_finite, high + error, np.inf)
 
     def description(self) -> list[Any]:
-        """Describe the path as JSON; a function differs from every other one."""
+        """Describe the path as JSON; functions cannot be compared, so each counts as a new one."""
         described: list[Any] = [self.maps.tolist(), np.dtype(self.dtype).name]
         for step in self.steps:
             if isinstance(step, PathField):
@@ -334,7 +335,7 @@ def path_of(
 def path_between(
     affine: Any, like: Any, transform: Any, axes: str = "ijk", dtype: str = "float64"
 ) -> Path:
-    """Return the path of NumPy's arrays: `path_of`."""
+    """Return the path for affines and transforms of NumPy arrays; see `path_of`."""
     backend, arrays = as_arrays(arguments(affine, like, transform))
     return path_of(backend, arrays, like, transform, axes, backend.type(dtype))
 
