@@ -68,7 +68,7 @@ SETTINGS = Record(
     taps=("int64", 3),
     distances=("int64", 3),  # of neighbouring taps in the tables, which are (tap, output):
     offsets=("*int64", 3),  # of inputs
-    weights=("*float64", 3),  # 0 for a tap that an output has not
+    weights=("*float64", 3),  # 0 for a tap that an output does not have
     low="int64",
     range="int64",  # of labels
 )
@@ -206,7 +206,7 @@ def write_table(function: Function, row: Row, x: Value) -> None:
 class Table:
     """The labels that have votes, and their sums; and for each label of a range, its entry there.
 
-    A label has votes if its entry has that label.  So the memory needs no values to begin with.
+    A label has votes if its entry has that label, so that the memory need not be initialized.
     """
 
     def __init__(self, memory: Pointer, range_: Value) -> None:
@@ -248,7 +248,7 @@ class Taps(NamedTuple):
 
     step: int
     offsets: Array  # (tap, output): of an input in a plane
-    weights: Array  # its weight; 0 for a tap that an output has not
+    weights: Array  # its weight; 0 for a tap that an output does not have
 
     @property
     def size(self) -> int:
@@ -358,9 +358,9 @@ def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None
 
 
 def range_of(source: Array) -> tuple[int, int]:
-    """Return a label up to which there is none, and the size of a range that has all.
+    """Return the begin and the size of a range that has all labels.
 
-    Both are round numbers, for which settings are kept.
+    It often begins at 0, and its size is a power of two, so that images share prepared launches.
     """
     if source.dtype == np.bool_:
         return 0, 2

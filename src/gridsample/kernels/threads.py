@@ -26,7 +26,7 @@ class Job:
     """The tasks of one call.  Every free thread takes the next one.
 
     Only the calling thread can be interrupted, between any two of its instructions, because Python
-    handles signals in its main thread.  So what is counted here are the other threads.
+    handles signals in its main thread.  Therefore only the other threads are counted here.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -98,9 +98,8 @@ class Pool:
                     threading.Thread(
                         target=self.serve, name=f"gridsample-{self.size}", daemon=True
                     ).start()
-                except (
-                    RuntimeError
-                ):  # the interpreter is shutting down, or the system has no threads left
+                except RuntimeError:
+                    # The interpreter is shutting down, or the system has no threads left.
                     return
                 self.size += 1
 
@@ -134,7 +133,7 @@ _pool = Pool()
 
 # The process that loaded this module.  A forked child has no OpenMP threads and would wait for
 # them.
-_first = os.getpid()
+_loading_process = os.getpid()
 
 
 def _start_anew() -> None:
@@ -159,7 +158,7 @@ def work(worker: Worker, orders: int, threads: int) -> None:
     the next one, on the cores that other threads would need.
     """
     code, function = worker
-    team = openmp() if "torch" in sys.modules and os.getpid() == _first else None
+    team = openmp() if "torch" in sys.modules and os.getpid() == _loading_process else None
     if team is None:
         _pool.run([functools.partial(function, orders)] * threads, threads)
     else:

@@ -101,7 +101,7 @@ def coefficients(method: Method, order: int, tables: int) -> Iterator[float]:
 
 
 def odd(plan: Plan) -> bool:
-    """Whether some tap may have a sign."""
+    """Whether some tap may change the sign of its pixel."""
     return any(BOUNDARIES[name].odd for name in plan.boundaries)
 
 
@@ -255,11 +255,11 @@ def sampling_call(
 
 
 def interleaves(plan: Plan, adds: bool) -> bool:
-    """Whether a copy of an image pays in which the channels of a pixel lie side by side.
+    """Whether it pays to copy an image, so that the channels of a pixel lie side by side.
 
     Such an image is read with fewer and wider loads, above all if neighbouring points sample
-    distant pixels, and it needs fewer atomic additions.  To sample one point of a dense grid for
-    each pixel takes less time than the copy.
+    distant pixels, and it needs fewer atomic additions.  Sampling a dense grid, with one point for
+    each pixel, takes less time than the copy.
 
     adds: whether values are added to pixels.
     """

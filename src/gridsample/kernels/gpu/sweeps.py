@@ -381,9 +381,9 @@ def double_backward(
     (``by_grid``).  With w a tap's weight, w_k its derivative along axis k, and Dw = sum over k of
     m_k w_k,
 
-        onto     = sum over taps of u w + v Dw       for the values g
+        grad_values  = sum over taps of u w + v Dw       for the values g
         grad_image  += g Dw                              for the image v
-        gradient_j = sum over channels of g * sum over taps of u w_j + v (Dw)_j
+        gradient_j   = sum over channels of g * sum over taps of u w_j + v (Dw)_j
 
     In v, dropped taps have the fill value.  In u, a change of the image, they do not.  All results
     are 0 at invalid points.

@@ -92,9 +92,9 @@ def in_pixels(vector: Array, spatial: Sequence[int], align_corners: bool, coords
 def across_seams(back: float, ahead: float, period: float) -> float:
     """Return the sum of two steps along a circle, from the point before and to the point after.
 
-    If the longer one is longer than half the circle, it stands for the way to the same place that
-    is most like the shorter one. In this way, a step across the seam, where positions jump by the
-    period, is a short one, and steps that are all large remain as they are.
+    If the longer one is longer than half the circle, it is replaced by the step to the same place
+    that is most like the shorter one. In this way, a step across the seam, where positions jump by
+    the period, is a short one, and steps that are all large remain as they are.
 
     >>> across_seams(1, -7, period=8), across_seams(0, -7, period=8), across_seams(6, 5, period=8)
     (2, 1, 11)
@@ -106,9 +106,9 @@ def across_seams(back: float, ahead: float, period: float) -> float:
 
 
 def distance(grid: Array, point: Index, edge: Side, periods: Sequence[float]) -> Array:
-    """Return the difference of the grid points of a side, 0 if they are one.
+    """Return the difference of the grid points of a side, 0 if they are the same.
 
-    periods: those of the coordinates, x first; 0 along axes that are no circles.
+    periods: those of the coordinates, x first; 0 along axes that do not wrap around.
     """
     if edge.lower == edge.upper:  # also where the point is infinite
         return np.zeros(len(periods))
@@ -238,7 +238,7 @@ def gather(
 ) -> Array:
     """Sample an image like `gridsample.kernels.reference.gather`, over each point's footprint.
 
-    An integer image is rounded once, at the end.  Unless it ``halves``, long sides have
+    An integer image is rounded once, at the end.  Unless ``halves``, long sides have
     ``max_samples`` samples of the image itself.
     """
     integer = image.dtype.kind in "biu"

@@ -160,9 +160,9 @@ def pick_columns(
 def prepare(
     maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int, taps: int = 1
 ) -> Launch:
-    """Prepare copies of planes (outer, *spatial, inner) whose numbers have so many bytes.
+    """Prepare copies of planes (outer, *spatial, inner) whose numbers have ``size`` bytes.
 
-    For each output along the last axis, so many neighbouring pixels are copied.
+    For each output along the last axis, ``taps`` neighbouring pixels are copied.
     """
     outer, inner, numbers = shape[0], shape[-1], shape[-1] * taps
     absent_axes = 3 - len(maps)

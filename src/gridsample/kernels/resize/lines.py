@@ -1,7 +1,7 @@
 """Resizing of a few long lines, whose weights are computed and not read from tables.
 
-A table of weights is many times as long as a line, and takes many times as long as to resize it.
-Where there are few lines that share it, weights are therefore computed in registers, by the
+A table of weights is many times as long as a line, and making it takes many times as long as
+resizing the line.  Where few lines share it, weights are therefore computed in registers, by the
 formulas of `gridsample.definitions.tables`, and nothing is stored.
 
     OutputLanes    lanes are outputs, each of which reads its own inputs
@@ -117,7 +117,7 @@ class Line:
         return indices, offsets - indices * self.call.inner
 
     def offset(self, index: Value, component: Value) -> Value:
-        """Return the offset of a component in a line; the reverse of `split`."""
+        """Return the offset of a component in a line; the inverse of `split`."""
         return index if self.description.single else index * self.call.inner + component
 
     def lane(self) -> Value:

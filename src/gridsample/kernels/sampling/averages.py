@@ -152,7 +152,7 @@ def average_backward(
     by_image = None
     if needs.image and sums is not None:
         if weights is not None:
-            with np.errstate(all="ignore"):  # a weight may turn out to be wrong
+            with np.errstate(all="ignore"):  # invalid weights are reported afterwards
                 np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
         by_image = stored(summed(sums, arrays.image.shape), needs.dtype or sums.dtype, count)
     return Gradients(by_image, gradient, by_weights, bool(invalid_weights[0]))
@@ -210,9 +210,9 @@ def summed_products(factors: Sequence[Array], shape: tuple[int, ...]) -> Array:
 
 
 def mask_of_known(image: Array, real: np.dtype[Any]) -> Array:
-    """Return integers of the size of reals: all bits are set where no pixel is missing, else none.
+    """Return integers of the size of reals: all bits are set where a pixel is known, else none.
 
-    Bits are faster than choices, of which a processor guesses many wrong.
+    Operations on bits are faster than branches, many of which a processor would mispredict.
     """
     pixels = as_float(image)
     mask: Array = (pixels == pixels).astype(f"i{real.itemsize}")
@@ -220,7 +220,7 @@ def mask_of_known(image: Array, real: np.dtype[Any]) -> Array:
 
 
 def clear(numbers: Array, mask: Array) -> None:
-    """Set numbers to 0 where a mask has no bits; elsewhere, it has all."""
+    """Set numbers to 0 where a mask is 0; elsewhere, all of its bits are set."""
     parts = (numbers.real, numbers.imag) if numbers.dtype.kind == "c" else (numbers,)
     for part in parts:
         bits = part.view(mask.dtype)

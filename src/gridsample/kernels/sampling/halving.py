@@ -68,7 +68,7 @@ class Halves(NamedTuple):
         sums += total
 
     def resize(self, image: Array, times: int, result: Array) -> None:
-        """Halve an image (N, C, *spatial) some times, or apply the transpose of that."""
+        """Halve an image (N, C, *spatial) some times, or apply the transpose if negative."""
         sizes = image.shape[2:] if times > 0 else result.shape[2:]
         maps = [halving_map(n, abs(times)) for n in sizes]
         maps = [axis_map if times > 0 else axis_map.transpose() for axis_map in maps]

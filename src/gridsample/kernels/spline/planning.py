@@ -112,7 +112,7 @@ def lines_of(source: Layout, target: Layout, axis: int) -> Lines:
 
 
 def merged(axes: Sequence[Axis]) -> list[Axis]:
-    """Sort axes by the target's strides, and join those that are like a single one."""
+    """Sort axes by the target's strides, and join those that together are like a single one."""
     result: list[Axis] = []
     for size, source, target in sorted(axes, key=lambda axis: (abs(axis[2]), abs(axis[1]))):
         if result:

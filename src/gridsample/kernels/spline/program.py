@@ -12,8 +12,8 @@ memory layout.  Only loading and storing differ:
 The second and third may change from group to group, and the machine code decides.
 
 A line may also be one of several overlapping windows of a longer line (`windows` in the settings),
-so that few long lines fill all lanes.  What the end of a window does to the entries near it is
-wrong, and these are not stored.
+so that few long lines fill all lanes.  Entries near the ends of a window are wrong, and are not
+stored.
 """
 
 from __future__ import annotations

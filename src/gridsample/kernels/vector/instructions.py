@@ -1,4 +1,4 @@
-"""LLVM's instructions that numbers go through, on NumPy arrays.
+"""LLVM's instructions on numbers, as functions of NumPy arrays.
 
 Every value is an array with one entry for each lane.  Integers are signed: whether they count as
 such is up to the instruction.  Only what the language writes is known here.
@@ -18,12 +18,12 @@ Array = np.ndarray[Any, Any]
 
 TYPE = r"<\d+ x \w+>|i\d+|half|float|double|ptr"
 FLOATS = {"half": np.float16, "float": np.float32, "double": np.float64}
-# A byte of what is not defined: lanes that nobody inserted, memory that nobody wrote.
+# The byte that fills what is undefined: lanes that were not inserted, memory that was not written.
 UNDEFINED = 0xA5
 
 
 class Type(NamedTuple):
-    """A type of LLVM's: the name of an element, and the number of lanes."""
+    """An LLVM type: the name of an element, and the number of lanes."""
 
     element: str
     lanes: int = 1
@@ -51,7 +51,7 @@ class Type(NamedTuple):
 
 
 def constant(text: str, kind: Type) -> Array:
-    """Return a constant of LLVM's language as an array."""
+    """Return a constant of LLVM's assembly language as an array."""
     if text == "poison":
         return np.full(kind.lanes * kind.dtype.itemsize, UNDEFINED, np.uint8).view(kind.dtype)
     if text.startswith("splat"):
@@ -139,7 +139,7 @@ def multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 
 def fused(a: float, b: float, c: float) -> float:
-    """`multiply_add` of numbers of Python's."""
+    """`multiply_add` of Python's floats."""
     if not (np.isfinite(a) and np.isfinite(b)) or a == 0 or b == 0:
         return a * b + c
     if not np.isfinite(c):
@@ -179,12 +179,12 @@ def saturated(a: Array, limits: np.iinfo[Any]) -> Array:
 
 
 def signed_limits(kind: Type) -> np.iinfo[Any]:
-    """The range of the integers of a type."""
+    """The range of the signed integers of a type."""
     return np.iinfo(kind.dtype)
 
 
 def unsigned_limits(kind: Type) -> np.iinfo[Any]:
-    """Its range as integers without a sign."""
+    """The range of the unsigned integers of a type."""
     return np.iinfo(f"u{kind.dtype.name}")
 
 

@@ -57,7 +57,7 @@ def index_kind(kind: Kind) -> Kind:
 
 
 def pick(registers: Sequence[Value], indices: Value) -> Value:
-    """Return ``joined(registers)[indices]``, with indices that only a call knows.
+    """Return ``joined(registers)[indices]``, with indices that are known only at run time.
 
     Each value fills a register, and `picks` must hold for its kind.  The result is any number where
     an index is not in range.

@@ -9,12 +9,12 @@ them:
 
 ``arrays`` are the tensors by name, for derivatives with "upstream", and with "result" if the
 operator `reads_result`.  ``gradients`` has a `Total` for each needed gradient, by name.  Totals are
-of the dtype of sums.  Their numbers are 0, those of the result ``INITIAL``.
+of the dtype of sums.  They are 0 at first, and the result is ``INITIAL``.
 
     additions(name, sizes, options)
 
-returns how many values are added to a number of the gradient of an array, or of the "result", at
-most; 0 if numbers are stored.
+returns the maximum number of values that are added to any one number of an array's gradient, or of
+the "result"; 0 if numbers are stored and not added.
 """
 
 from __future__ import annotations

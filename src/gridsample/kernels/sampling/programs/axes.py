@@ -314,8 +314,9 @@ class Axis:
     def fold_if_outside(self, position: Value) -> tuple[Value, Value]:
         """Fold or confine positions, unless all of a group are inside, where that changes no bit.
 
-        It does under PyTorch's "reflection" at outer edges: positions lose their last bits, which
-        decides on which side of a pixel those of an identity are.  Also return the slope's sign.
+        PyTorch's "reflection" at outer edges must not come here: it changes the last bits of all
+        positions, which decide on which side of a pixel those of an identity grid are.  Also return
+        the slope's sign.
         """
         last, unit_slope = self.last, position.like(1.0)
 

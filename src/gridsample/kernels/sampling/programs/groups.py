@@ -75,7 +75,7 @@ class Group(NamedTuple):
         point: the first point's index within its item, an int64; for a list, of each point.
         column: the first point's index within its row, or within the list.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
-        prefetch_distance: how many points further those are that are processed some time later: a
+        prefetch_distance: the distance, in points, to those that are processed some time later: a
             row if rows are cut into blocks, otherwise a strip; 0 for a list.
         full: for a list, whether the points are all different, and neighbours in it; None for
             points of a row.
