@@ -1,4 +1,4 @@
-"""Small pieces of HTML, by which objects show themselves in notebooks."""
+"""Small pieces of HTML, with which objects show themselves in notebooks."""
 
 from __future__ import annotations
 

@@ -197,9 +197,9 @@ def as_like(array: Any, like: Any) -> Any:
 
 
 def precision(array: Any) -> Any:
-    """The dtype of positions in an array: float32 if it has single or lower precision, or float64.
+    """The dtype of positions in an array: float32 if it has single or lower precision.
 
-    Integers have float64 positions.
+    Otherwise it is float64, also for integers.
     """
     backend = backend_of(array=array)
     name = backend.type_name(array.dtype)
@@ -208,7 +208,7 @@ def precision(array: Any) -> Any:
 
 
 def as_real(array: Any, like: Any) -> Any:
-    """Convert numbers to float64, or to the precision of ``like`` unless it `Backend.is_host`."""
+    """Convert numbers to float64, or to the `precision` of ``like`` if that is not on the host."""
     if backend_of(array=array).is_host:
         array = np.asarray(array, np.float64)
     backend = backend_of(like=like)

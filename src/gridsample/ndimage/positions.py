@@ -285,7 +285,7 @@ def any_tie(
 ) -> bool:
     """Whether a position is a tie that SciPy breaks differently (see `is_tie`), or not finite.
 
-    Only for modes that have such ties are positions looked at.
+    Positions are examined only for modes that have such ties.
     """
     if not spline.has_ties:
         return False

@@ -1,4 +1,4 @@
-"""Sampling at the points of a coarse lattice, without storing a grid where kernels can do that."""
+"""Sampling at the points of a coarse lattice, without storing a grid where kernels read it."""
 
 from __future__ import annotations
 
@@ -64,10 +64,11 @@ def lattice_grid(
         size: the output's shape, (N, C, *out) with D axes after the first two, as in
             `affine_grid`.  N is the lattice's, and C is not used.
         interpolation: "linear"; "catmull-rom", smooth cubics through the control points; or
-            "spline3", the cubic B-spline whose coefficients the control points are: twice
-            continuously differentiable, but not through the control points (`spline_filter`
-            computes the coefficients of a spline that is).
-        spacing: the distance of control points in output pixels, or one for each axis, x first.
+            "spline3", the cubic B-spline with the control points as coefficients, which is twice
+            continuously differentiable but does not pass through them (`spline_filter` computes
+            the coefficients of a spline that does).
+        spacing: the distance between control points in output pixels, or one for each axis, x
+            first.
         origin: the index of the output pixel at the first control point, which may be any number,
             or one for each axis, x first; 0 by default.
         threads: the maximum number of threads; the number of cores by default.
@@ -120,7 +121,7 @@ def spread(
     return lattice
 
 
-def gathered(
+def spread_adjoint(
     backend: Backend, gradient: Array, places: ControlPoints, threads: int | None = None
 ) -> Array:
     """Apply the transpose of `spread` to the gradient of a grid."""
@@ -177,8 +178,9 @@ class LatticePoints(SamplePoints):
 
     def resolve_options(self, image: Array, request: Request) -> Options:
         """Return the checked options for an image in the caller's layout."""
+        # Only the shape and the dtype of the grid count; a constant takes no memory.
         grid = self.backend.full(self.shape(), 0, self.array.dtype, self.array)
-        return self.backend.resolve_options(image, grid, request)  # which takes no memory
+        return self.backend.resolve_options(image, grid, request)
 
     def gather(
         self, image: Array, options: Options, dtype: Any, result: Array | None = None
@@ -214,7 +216,7 @@ class LatticePoints(SamplePoints):
             gradients = backend.backward(values, image, self.grid(), options, needed, dtype)
         first, second = gradients
         if second is not None and needed[1]:
-            second = gathered(backend, second, places, self.threads)
+            second = spread_adjoint(backend, second, places, self.threads)
         return first, second
 
 
@@ -342,7 +344,7 @@ def run_lattice_sample_vjp(
         on_grid = named_arrays(weight, grad_output=upstream, input=image, grid=at.grid())
         first, second, *rest = sample_vjp(on_grid, request, rule, flags)
         if second is not None:
-            second = gathered(backend, second, places, request.threads)
+            second = spread_adjoint(backend, second, places, request.threads)
         gradients = first, second, *rest
     likes = zip(gradients, (input, lattice, weights), strict=False)
     return tuple([backend.restore(gradient, like) for gradient, like in likes])

@@ -64,7 +64,7 @@ class CheckedCall(NamedTuple):
         ignore: whether pixels may be missing.
         fill: the fill value: one number, one per channel, or empty for 0.
         filled: whether the outside may have it.
-        missing_value: the number of missing results, or one per channel; empty for NaN.
+        missing_value: the value of missing results, or one per channel; empty for NaN.
     """
 
     points: SamplePoints

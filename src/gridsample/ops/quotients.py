@@ -32,7 +32,7 @@ from gridsample.ops.arrays import Array, back
 from gridsample.ops.missing import CountingRule, Planes, by_parts, stacked
 from gridsample.ops.points import SamplePoints
 
-# The even boundary that folds like an odd one, of each that has one.
+# For each odd boundary, the even one that folds in the same way, if there is one.
 EVEN = {
     odd.name: even.name
     for odd, even in itertools.product(BOUNDARIES.values(), repeat=2)
@@ -263,7 +263,7 @@ class Mean(NamedTuple):
     """The means of all points, and what their gradients need.
 
     Attributes:
-        result: sum(w m v) / sum(w m), (N, C, *out), or the number of missing results.
+        result: sum(w m v) / sum(w m), (N, C, *out), or the value of missing results.
         weight: sum(w m), (N, 1 or C, *out), real; NaN where a coordinate is NaN.
         known: where that is large enough; False where a coordinate is NaN.
     """
@@ -281,7 +281,7 @@ class Quotient(NamedTuple):
         parts: the images m v and m.
         operator: the operator that sums.
         rule: the rule.
-        fill: the number of missing results, or one per channel; empty for NaN.
+        fill: the value of missing results, or one per channel; empty for NaN.
     """
 
     backend: Backend
@@ -316,7 +316,7 @@ def divided(
         numerator: sum(w m v).
         denominator: sum(w m).
         rule: the rule.
-        fill: the number of missing results, or one per channel; empty for NaN.
+        fill: the value of missing results, or one per channel; empty for NaN.
         any_missing: an array of one flag: whether any pixel is missing.  If not, the sum is not
             divided, so that its bits do not change.  True if it is always divided.
     """
@@ -387,7 +387,7 @@ def sum_gradients(quotient: Quotient, upstream: Array) -> tuple[Array, Array]:
         quotients = by_parts(backend, xp.divide, backend.astype(upstream, dtype), weight)
         grad_numerator = xp.where(mean.known, quotients, 0)
         product = xp.multiply(xp.conj(grad_numerator), mean.result)
-        # Where nothing comes from above, a NaN result adds nothing either.
+        # Where the upstream gradient is 0, a NaN result adds nothing either.
         grad_denominator = xp.negative(
             xp.real(xp.where(xp.not_equal(grad_numerator, 0), product, 0))
         )

@@ -60,8 +60,8 @@ def zoom_axes(
             any dtype if pixels are only copied.
         zooms: one for each axis, with the sizes of the whole axes.
         cval: the value of pixels outside under the boundary "constant".
-        rows: the outputs along the first axis that are wanted; None for all.  Otherwise, the image
-            consists only of the pixels that they need; see `definitions.zooming.inputs_of`.
+        rows: the outputs along the first axis that are wanted; None for all.  If they are given,
+            the image has only the pixels that they need; see `definitions.zooming.inputs_of`.
         threads: the maximum number of threads.
 
     Returns:

@@ -35,7 +35,10 @@ class Penalty:
         check_name(self.name, PENALTIES, "regularization")
 
     def operators(self, rank: int) -> Iterator[tuple[tuple[int, ...], float]]:
-        """The derivatives: the axes along which differences are taken, and how often it counts."""
+        """Yield derivatives: the axes along which differences are taken, and how often each counts.
+
+        Mixed derivatives count twice.
+        """
         for i in range(rank):
             if self.name == "diffusion":
                 yield (i,), 1.0
@@ -170,7 +173,7 @@ def conjugate_gradients(
         right: their right side, (1, *spatial, D).
         spectrum: (*spatial, D): what the matrix multiplies the cosines by, approximately.
         iterations: the largest number of iterations.
-        reduction: the factor by which the norm of the residual shrinks before it ends.
+        reduction: the iteration ends when the norm of the residual has shrunk by this factor.
     """
 
     def inverse(residual: Tensor) -> Tensor:

@@ -24,8 +24,8 @@ def draw_report(result: Registration, fixed: ArrayT, moving: ArrayT, path: str |
 
     The fixed image is red and the other one cyan in the first two panels, so that grey means
     agreement.  The tiles of the checkerboard are taken from both images alternately.  The field is
-    drawn as a regular grid of the fixed image, mapped onto the moving image.  For
-    volumes, the panels show the middle slice; for a batch, the first pair.
+    drawn as a regular grid of the fixed image, mapped onto the moving image.  For volumes, the
+    panels show the middle slice; for a batch, the first pair.
 
     Args:
         result: the result of `register`.

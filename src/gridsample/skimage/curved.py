@@ -86,7 +86,7 @@ def warp_polar(
     rows, columns = shape[:2]
 
     def to_image(xy: Any) -> Any:
-        """Map (column, row) of polar images to those of images."""
+        """Map (column, row) in the polar image to (column, row) in the image."""
         angle, share = xy[:, 1] * (2 * math.pi / rows), xy[:, 0] / columns
         distance = xp.exp(share * math.log(reach)) if scaling == "log" else share * reach
         return xp.stack([distance * xp.cos(angle) + column, distance * xp.sin(angle) + row], -1)
@@ -144,7 +144,7 @@ def swirl(
     decay = radius / 5 * math.log(2)
 
     def turned(xy: Any) -> Any:
-        """Map (column, row) of the result to those of the image."""
+        """Map (column, row) in the result to (column, row) in the image."""
         xp = backend_of(xy=xy).xp
         x, y = xy[:, 0] - x0, xy[:, 1] - y0
         distance = xp.sqrt(x * x + y * y)

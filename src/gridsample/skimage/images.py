@@ -1,4 +1,4 @@
-"""Helpers of all functions: the range and dtype of images, orders, modes, and clipping."""
+"""Helpers shared by all functions: ranges and dtypes of images, orders, modes, and clipping."""
 
 from __future__ import annotations
 
