@@ -95,8 +95,8 @@ def shift(convention_name: str, aligned: bool, pixel: float, n: int) -> float:
 def order_of(grid: Value) -> str:
     """Return the order of a grid's components, or "" if it is not known.
 
-    It is "xy", "yx", "rows" (x along the rows of the grid), or "axes" (that of the array's axes, of
-    which the number is not known).
+    It is "xy", "yx", "rows" (x along the rows of the grid), or "axes" (that of the array's axes,
+    whose number is not known).
     """
     if isinstance(grid, Number):
         return "axes" if dim_of(grid) == v.IN_ORDER else ""

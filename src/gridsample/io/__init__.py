@@ -393,7 +393,7 @@ def _loses_scaling(file_format: Format, image: Image) -> bool:
 
 
 def _written(file_format: Format, images: Sequence[Image]) -> list[Image]:
-    """Return the images of which the pixels are written, without their pixels if these change."""
+    """Return the images whose pixels are written; those that are converted have no pixels yet."""
     native = (image if image.array.dtype.isnative else _native(image) for image in images)
     return [image.scaled() if _loses_scaling(file_format, image) else image for image in native]
 

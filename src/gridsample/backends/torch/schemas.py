@@ -49,7 +49,7 @@ def method_of(text: str) -> AxisMethod:
 
 @functools.lru_cache(maxsize=1024)
 def short_method_of(text: str) -> Method | Zoom | ControlAxis:
-    """Find the method of a text that is short."""
+    """Find the method of a text that is short enough to be kept in a cache."""
     if text.startswith("["):
         return Method.of_text(text)
     if text.startswith(ZOOM_PREFIX):

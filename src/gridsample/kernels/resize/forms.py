@@ -30,7 +30,7 @@ class Stage(NamedTuple):
         taps: the number of inputs of most outputs if it is small, otherwise 0.
         inner: the contiguous numbers at each place of the axis if they are few, otherwise 0.
         registers: those that hold a number of each line that is transposed, or a window.
-        repeats: whether the tables of a group of lanes stand for many.
+        repeats: whether many groups of lanes share the tables of one.
         copies: whether outputs are copies of inputs.
     """
 
@@ -202,7 +202,8 @@ class PickedForm(Form):
     def write(self) -> None:
         """Sum the groups of a few lines: in the middle, all lanes have all taps.
 
-        All in the middle of a long line have the tables of the first, further along the line.
+        If groups share tables, those in the middle have the tables of the first of them, moved
+        along the line.
         """
         function, work, fields, inner = self.function, self.work, self.fields, self.stage.inner
         count = 1 if self.stage.repeats else 4 if self.stage.registers <= 2 else 2

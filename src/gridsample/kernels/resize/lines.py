@@ -50,9 +50,9 @@ from gridsample.kernels.vector import (
 
 Array = np.ndarray[Any, Any]
 
-# A line is long if it has so many pixels.
+# A line is long from this number of pixels on.
 LONG_LINE = 1024
-# Lines are few if a place of all of them has fewer numbers.
+# Lines are few if all of them together have fewer numbers at each place.
 FEW_LINES = 16
 # Inputs of an output from which on lanes are inputs.
 MANY_INPUTS = 64

@@ -1,4 +1,4 @@
-"""Area-halved copies of images, for footprints with long sides: they are resized."""
+"""Halved copies of images, for footprints with long sides: resized by means over areas."""
 
 from __future__ import annotations
 
