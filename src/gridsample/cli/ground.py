@@ -116,7 +116,7 @@ def check_others(arguments: argparse.Namespace, option: str, *further: str) -> N
 def method_of_arguments(
     arguments: argparse.Namespace, source: Raster, target: Raster
 ) -> Resampling | Summary:
-    """Return how values are computed, without the number of missing pixels."""
+    """Return how values are computed, without the nodata value."""
     if arguments.statistic is not None:
         if arguments.mode != "bilinear" or arguments.antialias is not None:
             raise ValueError("--statistic is in place of --mode and --antialias; give one of them")
