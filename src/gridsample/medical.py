@@ -9,7 +9,6 @@ replace that function.  `gridsample.help("medical")` compares the two.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.definitions.shapes import bands_along
 from gridsample.definitions.zooming import Zoom, inputs_of, nearest_inputs
 from gridsample.ops.zooming import zoom_axes, zooms_of
 from gridsample.skimage.images import as_image, clip_range, copy_image, type_of
@@ -322,10 +322,7 @@ def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = No
 
 def bands(out: Array, bytes_each: int) -> Iterator[slice]:
     """Parts of the first axis of an output that need little memory beside it."""
-    row = max(1, math.prod(out.shape[1:]) * bytes_each)
-    rows = max(1, max(MIN_BAND_BYTES, out.nbytes // 48) // row)
-    for first in range(0, len(out), rows):
-        yield slice(first, min(first + rows, len(out)))
+    return bands_along(out.shape, max(MIN_BAND_BYTES, out.nbytes // 48) // bytes_each)
 
 
 def by_slices(

@@ -13,7 +13,7 @@ in the order of the grid, x first: `(W, H)` or `(W, H, D)`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from gridsample.definitions.boundaries import has_missing
 from gridsample.definitions.methods import Mode, Padding, ResizingMode, find_method, per_axis
 from gridsample.definitions.names import MissingName
 from gridsample.definitions.request import Request
+from gridsample.definitions.shapes import bands_along
 from gridsample.ops.arrays import filtered, planes
 from gridsample.ops.sampling import grid_sample
 
@@ -291,17 +292,6 @@ def grid_band(
     return grid
 
 
-def bands(shape: Sequence[int]) -> Iterator[slice]:
-    """Divide the leading axis of `shape` into slices of about half a million points.
-
-    >>> list(bands((1000, 1024)))
-    [slice(0, 512, None), slice(512, 1000, None)]
-    """
-    step = max(1, _BAND_POINTS // max(1, math.prod(shape[1:])))
-    for start in range(0, shape[0], step):
-        yield slice(start, min(start + step, shape[0]))
-
-
 def sample(
     image: NDArray[Any],
     grid_at: Callable[[slice], NDArray[Any]],
@@ -358,7 +348,7 @@ def sample(
         "threads": threads,
     }
     sampler = _BandSampler(image, keywords)
-    for rows in bands(shape):
+    for rows in bands_along(tuple(shape), _BAND_POINTS):
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
         # The footprints of a band's first and last rows reach to the rows next to them.
         padded = slice(max(rows.start - antialias, 0), min(rows.stop + antialias, shape[0]))

@@ -624,3 +624,9 @@ def test_few_points_do_not_convert_the_whole_image(tmp_path, dtype: str) -> None
     tracemalloc.stop()
     assert (sampled.tolist(), mapped.tolist()) == ([2.5, 0.0], [[2.5]])
     assert peak < image.size
+
+
+def test_positions_at_the_end_of_the_range_of_numbers_do_not_warn() -> None:
+    far = np.array([[1.79e308, -1.79e308]])
+    result = ndimage.map_coordinates(np.arange(4.0), far, order=1, mode="wrap")
+    assert ((result >= 0) & (result <= 3)).all()

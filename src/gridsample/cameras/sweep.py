@@ -14,6 +14,7 @@ from gridsample.cameras.arrays import FAR, FLOATS, Array, as_arrays, split_pose
 from gridsample.cameras.reductions import Reduction, View, find_reduction
 from gridsample.definitions.arrays import ArrayLike, ArrayT
 from gridsample.definitions.methods import Mode
+from gridsample.definitions.shapes import bands_along
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 # How many numbers of one view are sampled at a time, in the sweep and in its gradients.
@@ -355,14 +356,6 @@ def mask_of(sweep: PlaneSweep, u: Array, v: Array, source: Array) -> Array:
     return inside[:, None]
 
 
-def parts_of(sweep: PlaneSweep, budget: int) -> Iterator[slice]:
-    """Divide the planes into parts of about ``budget`` numbers."""
-    n, channels, count, height, width = sweep.shape
-    step = max(1, budget // max(1, n * channels * height * width))
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
-
-
 def chunk_of_depths(sweep: PlaneSweep, depths: Array, part: slice) -> Array:
     """Return the depths of some planes, (N, planes, H or 1, W or 1)."""
     chunk = depths[:, part]
@@ -378,7 +371,7 @@ def volume(sweep: PlaneSweep, arrays: Sequence[Array], in_place: bool) -> Array:
     has_gradient = sweep.reduction.backward is not None
     rays = [rays_of(sweep, maps[v]) for v in range(len(sources))] if has_gradient else None
     result, parts = None, []
-    for part in parts_of(sweep, FORWARD):
+    for part in bands_along(sweep.shape, FORWARD, 2):
 
         def compute(*inputs: Array, part: slice = part) -> Array:
             return planes(sweep, part, inputs, rays, in_place)
@@ -442,7 +435,7 @@ def gradients(
     depth_parts, coordinates = [], needed[1] or needed[2]
     differentiate = sweep.reduction.backward
     assert differentiate is not None
-    for part in parts_of(sweep, BACKWARD):
+    for part in bands_along(sweep.shape, BACKWARD, 2):
         chunk = chunk_of_depths(sweep, depths, part)
         coordinates_by_view = [coordinates_of(sweep, ray, chunk) for ray in rays]
         grids = [grid_of(sweep, u, v) for u, v, _ in coordinates_by_view]

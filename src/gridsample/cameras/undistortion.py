@@ -26,6 +26,7 @@ from gridsample.cameras.lenses import (
     rotated_sensor,
 )
 from gridsample.definitions.arrays import ArrayLike, ArrayT
+from gridsample.definitions.shapes import bands_along
 
 # The iterations that bracket a ray's angle, and those of Newton's method from there.
 HALVINGS, STEPS = 8, 12
@@ -116,12 +117,10 @@ def undistort_points(
 
 def in_parts(backend: Backend, points: Array, compute: Callable[[Array], Array]) -> Array:
     """Compute a function of points (..., P, 2) in parts whose arrays stay in the cache."""
-    count = max(1, PART // max(1, math.prod(points.shape[:-2])))
-    total = points.shape[-2]
-    if not backend.is_host or total <= count:
+    parts = [*bands_along(points.shape[:-1], PART, -1)] if backend.is_host else []
+    if len(parts) < 2:
         return compute(points)
-    parts = [compute(points[..., first : first + count, :]) for first in range(0, total, count)]
-    return backend.concatenate(parts, -2)
+    return backend.concatenate([compute(points[..., part, :]) for part in parts], -2)
 
 
 def undistort(

@@ -20,7 +20,7 @@ from gridsample.chunked.regions import (
     level_of,
     sum_type,
 )
-from gridsample.definitions.footprints import halving
+from gridsample.definitions.footprints import halved_type, halving
 from gridsample.definitions.shapes import Shape
 
 
@@ -30,10 +30,8 @@ def copy_type(call: Sampling, image: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def stored_type(call: Sampling, image: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of the copy that is sampled; bytes that are halved once are in float16."""
-    if level_of(call) == 1 and image.kind in "iub" and image.itemsize == 1:
-        return np.dtype(np.float16)
-    return copy_type(call, image)
+    """Return the dtype of the copy that is sampled."""
+    return halved_type(image, level_of(call), copy_type(call, image))
 
 
 def pixels_of(size: int, start: int, stop: int) -> Interval:

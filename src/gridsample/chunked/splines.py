@@ -15,8 +15,7 @@ filtered again for each.
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.names import BoundaryName
 from gridsample.definitions.options import fill_numbers
 from gridsample.definitions.request import as_request
+from gridsample.definitions.shapes import bands_along
 from gridsample.definitions.splines import decay, extension
 from gridsample.ops.filtering import spline_filter
 
@@ -215,14 +215,6 @@ class Surroundings(NamedTuple):
                 read(tuple(source), out[tuple(target)])
 
 
-def strips_along(axis: int, shape: Sequence[int]) -> Iterator[slice]:
-    """Yield parts of an axis of an array of some shape, each of which has few numbers."""
-    numbers = math.prod(shape) // max(shape[axis], 1)
-    step = max(1, STRIP // max(numbers, 1))
-    for low in range(0, shape[axis], step):
-        yield slice(low, min(low + step, shape[axis]))
-
-
 def coefficients_of(
     read: Reader,
     box: Sequence[slice],
@@ -251,7 +243,7 @@ def coefficients_of(
     axis = last[0].axis
     if held is None:
         held = np.empty([full[k] if k == axis else n for k, n in enumerate(out.shape)], out.dtype)
-    for strip in strips_along(axis, full):
+    for strip in bands_along(tuple(full), STRIP, axis):
         size = [*full]
         size[axis] = strip.stop - strip.start
         values = np.empty(size, out.dtype)
@@ -260,7 +252,7 @@ def coefficients_of(
             values = filter_part(values, line, part)
         held[(slice(None),) * axis + (strip,)] = values
     strip_axis = max(range(len(full)), key=lambda k: 0 if k == axis else held.shape[k])
-    for strip in strips_along(strip_axis, held.shape):
+    for strip in bands_along(held.shape, STRIP, strip_axis):
         index = (slice(None),) * strip_axis + (strip,)
         out[index] = filter_part(held[index], *last)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -18,6 +17,7 @@ from gridsample.cli.arguments import Command, add_files, add_shared
 from gridsample.cli.files import PreparedPage, Progress, convert_file
 from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.integers import saturated
+from gridsample.definitions.shapes import bands_along
 from gridsample.io.cube import ColourTable, read_cube
 from gridsample.operators import apply_lut
 
@@ -125,11 +125,9 @@ def command() -> Command:
 def _bands(page: io.Page, lookup: PixelLookup, progress: Progress) -> io.Bands:
     """Yield the rows of a page's new pixels."""
     read, shape = page.open(), page.image.array.shape
-    rows = max(1, BAND // math.prod(shape[1:-1]))
-    for begin in range(0, shape[0], rows):
-        end = min(begin + rows, shape[0])
-        yield lookup.pixels(read(begin, end))
-        progress(end / shape[0])
+    for rows in bands_along(shape[:-1], BAND):
+        yield lookup.pixels(read(rows.start, rows.stop))
+        progress(rows.stop / shape[0])
 
 
 def _lut_file(arguments: argparse.Namespace) -> None:

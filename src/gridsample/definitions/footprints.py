@@ -197,6 +197,18 @@ def tie(spatial: Sequence[int], rounding: float) -> float:
     return rounding * max(spatial)
 
 
+def halved_type(dtype: np.dtype[Any], level: int, sums: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the copy of an image that is halved ``level`` times.
+
+    It is that of sums, except for the largest copy of 8-bit integers.  The mean of four pixels (of
+    eight in a volume) is exact in float16, and other means are within 1/16.  In float32, the copy
+    would be as large as the image.
+    """
+    if level == 1 and dtype.kind in "iub" and dtype.itemsize == 1:
+        return np.dtype(np.float16)
+    return sums
+
+
 @functools.lru_cache(maxsize=256)
 def halving(n: int) -> tuple[Array, Array]:
     """The pixels of each entry of a halved line, and their weights, both (m, 3).

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,20 @@ def axis_name(axis: int) -> str:
         ('y', 'axis 3')
     """
     return AXES[axis] if axis < len(AXES) else f"axis {axis}"
+
+
+def bands_along(shape: Shape, numbers: int, axis: int = 0) -> Iterator[slice]:
+    """Divide an axis of an array into bands of at most ``numbers`` numbers, or of a single entry.
+
+    Example:
+        >>> from gridsample.definitions.shapes import bands_along
+        >>> [(band.start, band.stop) for band in bands_along((5, 100), 250)]
+        [(0, 2), (2, 4), (4, 5)]
+    """
+    each = math.prod(shape) // max(1, shape[axis])
+    step = max(1, numbers // max(1, each))
+    for first in range(0, shape[axis], step):
+        yield slice(first, min(first + step, shape[axis]))
 
 
 def axis_names(rank: int) -> str:

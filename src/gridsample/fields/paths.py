@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 from gridsample.backends import Backend, backend_of
 from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.lattice import Lattice
-from gridsample.definitions.shapes import Shape
+from gridsample.definitions.shapes import Shape, bands_along
 from gridsample.fields.arrays import check_size, components
 from gridsample.fields.conversions import check_affine, homogeneous, inverse
 from gridsample.ops.sampling import grid_sample
@@ -205,7 +205,7 @@ class Path:
         if block is not None or not self.backend.is_host or self.functions:
             return self.positions_of(block or whole, threads)
         grid = np.empty((self.items, *self.out, len(self.out)), self.dtype)
-        for rows in bands(self.out):
+        for rows in bands_along(self.out, BAND_POINTS):
             grid[:, rows] = self.positions_of((rows, *whole[1:]), threads)
         return grid
 
@@ -479,10 +479,3 @@ def extremes(field: PathField, low: Array, high: Array) -> tuple[Array, Array]:
     box = [slice(max(math.floor(a), 0), math.ceil(b) + 1) for a, b in zip(first, last, strict=True)]
     nearby = vectors[:, *box].reshape(rank, -1)
     return np.fmin.reduce(nearby, 1, initial=0.0), np.fmax.reduce(nearby, 1, initial=0.0)
-
-
-def bands(shape: Shape) -> Iterator[slice]:
-    """Divide the first axis of a lattice into bands, each small enough for a cache."""
-    height = max(1, BAND_POINTS // math.prod(shape[1:]))
-    for start in range(0, shape[0], height):
-        yield slice(start, min(start + height, shape[0]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from gridsample.backends import Backend, backend_of, is_foreign
 from gridsample.definitions.checks import as_array, as_reals, check_dense
 from gridsample.definitions.integers import float_limits
+from gridsample.definitions.shapes import bands_along
 from gridsample.ndimage.strips import POINTS
 
 # The numbers of an array that are converted, filtered or sampled at a time.
@@ -117,10 +117,8 @@ def store(values: Any, output: Any) -> Any:
         if len(values) == 1:
             store(values[0], output[0])
             return output
-        # A few rows at a time are in cache.
-        rows = max(1, len(values) * POINTS // values.size)
-        for first in range(0, len(values), rows):
-            store(values[first : first + rows], output[first : first + rows])
+        for rows in bands_along(values.shape, POINTS):  # a few at a time are in cache
+            store(values[rows], output[rows])
     else:
         output[...] = as_type(backend, values, output.dtype)
     return output
@@ -132,17 +130,8 @@ def bands(shape: Sequence[int], axis: int) -> list[tuple[slice, ...]]:
     if not others:
         return [()]
     longest = max(others, key=lambda k: shape[k])
-    width = max(1, BAND * shape[longest] // max(1, math.prod(shape)))
-    return [
-        (*(slice(None),) * longest, slice(first, first + width))
-        for first in range(0, shape[longest], width)
-    ]
-
-
-def rows_of_bands(shape: Sequence[int]) -> list[slice]:
-    """Divide the rows of an array into bands of about `BAND` numbers."""
-    height = max(1, BAND // max(1, math.prod(shape[1:])))
-    return [slice(first, first + height) for first in range(0, shape[0], height)]
+    parts = bands_along(tuple(shape), BAND, longest)
+    return [(*(slice(None),) * longest, part) for part in parts]
 
 
 def as_type(backend: Backend, values: Any, dtype: Any) -> Any:

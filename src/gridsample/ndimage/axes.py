@@ -14,7 +14,9 @@ from gridsample.backends.resizing import apply_matrices
 from gridsample.definitions.bands import CACHE_BYTES, copying_band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.checks import as_reals
+from gridsample.definitions.shapes import bands_along
 from gridsample.definitions.tables import AxisMap, map_of_band
+from gridsample.ndimage import arrays
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -25,7 +27,6 @@ from gridsample.ndimage.arrays import (
     new_output,
     per_axis,
     restored,
-    rows_of_bands,
     store,
 )
 from gridsample.ndimage.maps import transform_affine
@@ -315,7 +316,7 @@ def copying_map(n: int, index: bytes) -> AxisMap:
 def take_pixels(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
     """Copy the pixels with some indices along some axes of an image of any rank, by NumPy."""
     rows = pixels.get(0, np.arange(len(image)))
-    for band in rows_of_bands(out.shape):  # small enough to stay in cache
+    for band in bands_along(out.shape, arrays.BAND):  # small enough to stay in cache
         values = image.take(rows[band], 0, mode="clip")
         for axis, index in pixels.items():
             if axis > 0:

@@ -134,7 +134,10 @@ class Spline(NamedTuple):
         x = self.padded(x)
         inside = self.inside(x, n)
         if self.mode.fold:
-            x = self.mode.fold(xp, x, n)
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # for positions far away, or infinite
+                x = self.mode.fold(xp, x, n)
         elif self.has_ties:
             x = xp.where(is_tie(xp, x, n), x + 0.5, x)
         # NaN counts as outside, and so do positions that rounding moved inside.

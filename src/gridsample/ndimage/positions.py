@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.definitions.shapes import bands_along
+from gridsample.ndimage import arrays
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -19,7 +21,6 @@ from gridsample.ndimage.arrays import (
     kind_of_dtype,
     new_output,
     restored,
-    rows_of_bands,
     store,
 )
 from gridsample.ndimage.modes import Spline, is_tie, spline_of
@@ -269,7 +270,7 @@ def transform_whole(
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
     at_once = not is_new or source.dtype == output.dtype
-    for rows in [slice(None)] if at_once else rows_of_bands(shape):
+    for rows in [slice(None)] if at_once else bands_along(tuple(shape), arrays.BAND):
         values = sampled(source[np.newaxis, np.newaxis], rows)[0, 0]
         lowest = values.min() if spline.mode.fills else 0  # NaN if any value is
         if lowest != lowest:
@@ -289,11 +290,10 @@ def any_tie(
     """
     if not spline.has_ties:
         return False
-    rows = max(1, POINTS // max(1, math.prod(shape[1:])))
     return any(
         has_tie(x, n)
-        for first in range(0, shape[0], rows)
-        for x, n in zip(positions(first, min(first + rows, shape[0])), sizes, strict=True)
+        for rows in bands_along(tuple(shape), POINTS)
+        for x, n in zip(positions(rows.start, rows.stop), sizes, strict=True)
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.definitions.shapes import bands_along
 from gridsample.ops.sampling import grid_sample, sample_at_pixels
 
 # The number of points of a strip, whose coordinates fit into the cache of one core.
@@ -109,15 +110,13 @@ def sample_sparsely(
     Returns:
         (*shape, C), or None if a position outside reads pixels that are not around it.
     """
-    rows, rest = shape[0], tuple(shape[1:])
-    height = max(1, POINTS // max(1, math.prod(rest)))
     options |= {"coords": "pixel", "channel_axis": -1}
     parts = []
-    for first in range(0, rows, height):
-        last = min(first + height, rows)
+    for rows in bands_along(tuple(shape), POINTS):
+        part = rows.stop - rows.start, *shape[1:]
         lines = [
-            np.broadcast_to(np.asarray(x, np.float64), (last - first, *rest)).ravel()
-            for x in positions(first, last)
+            np.broadcast_to(np.asarray(x, np.float64), part).ravel()
+            for x in positions(rows.start, rows.stop)
         ]
         sizes = image.shape[: len(lines)]
         if not all([stays_near(x, n, taps, options) for x, n in zip(lines, sizes, strict=True)]):
@@ -125,7 +124,7 @@ def sample_sparsely(
         around = neighbourhoods(image, lines, taps)
         grid = np.stack(around.positions[::-1], -1)[:, np.newaxis]
         values = sample_at_pixels(convert(around.pixels), grid, **options)
-        parts.append(values.reshape(last - first, *rest, image.shape[-1]))
+        parts.append(values.reshape(*part, image.shape[-1]))
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

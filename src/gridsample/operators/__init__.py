@@ -13,11 +13,11 @@
 
 On the CPU, weighted sums, lookups of correlations and softmax splats have a program for the result
 and one for all first derivatives, and no sample is kept; splats first find the greatest metric and
-the sum of the weights of each pixel, by a program for each.  Weighted sums of tensors also have
-kernels for NVIDIA's GPUs.  Everywhere else, and for derivatives of higher order, they are
-compositions of the functions of this package, with the same results up to rounding.  The other
-operators are made of weighted sums and of sampling; `apply_lut` has a program for NumPy arrays.
-All accept NumPy arrays, torch tensors and JAX arrays.
+the sum of the weights of each pixel, by a program for each.  Tensors on NVIDIA's GPUs have kernels
+for the same.  Everywhere else, and for derivatives of higher order, they are compositions of the
+functions of this package, with the same results up to rounding.  The other operators are made of
+weighted sums and of sampling; `apply_lut` has a program for NumPy arrays.  All accept NumPy
+arrays, torch tensors and JAX arrays.
 """
 
 from gridsample.operators.attention import deformable_attention

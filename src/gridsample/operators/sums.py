@@ -235,7 +235,7 @@ class LevelSamples(NamedTuple):
 
     Attributes:
         image: (N * H, C, *size).
-        grid: (N * H, Q, P, D), in the units of ``request``.
+        grid: (N * H, Q, P, D), in the units of `request_of`.
         weights: (N * H, 1, Q, P).
     """
 

@@ -17,7 +17,7 @@ from gridsample.definitions.arrays import ArrayT
 from gridsample.definitions.checks import check_threads
 from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.methods import Mode, find_method, per_axis
-from gridsample.definitions.shapes import MAX_RANK, channels_last
+from gridsample.definitions.shapes import MAX_RANK, bands_along, channels_last
 from gridsample.operators.sums import weighted_sum
 from gridsample.ops.arrays import Array, back, planes, sum_type
 from gridsample.ops.sampling import sample_at_pixels
@@ -188,10 +188,9 @@ class Lookup(NamedTuple):
 
 def parts_of(shape: Sequence[int]) -> Iterator[tuple[slice, ...]]:
     """Yield the index of each part of an image (N, C, rows, ...): rows of an item."""
-    rows = max(1, BLOCK // max(1, math.prod(shape[3:])))
     for item in range(shape[0]):
-        for first in range(0, shape[2], rows):
-            yield slice(item, item + 1), slice(None), slice(first, first + rows)
+        for rows in bands_along(tuple(shape[2:]), BLOCK):
+            yield slice(item, item + 1), slice(None), rows
 
 
 def simplex_sums(backend: Backend, table: Array, positions: Array, threads: int | None) -> Array:

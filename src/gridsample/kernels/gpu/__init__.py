@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.dtypes import is_differentiable
 from gridsample.definitions.footprints import Footprint, deepest, levels
 from gridsample.definitions.methods import NEAREST, Method
@@ -98,11 +97,6 @@ def coefficients(method: Method, order: int, tables: int) -> Iterator[float]:
     for raised in range(tables):
         for row in method.derivative(order + raised):
             yield from row
-
-
-def odd(plan: Plan) -> bool:
-    """Whether some tap may change the sign of its pixel."""
-    return any(BOUNDARIES[name].odd for name in plan.boundaries)
 
 
 # For a gradient to which values are added directly.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.bands import Band, collect
-from gridsample.definitions.footprints import halving
+from gridsample.definitions.footprints import halved_type, halving
 from gridsample.definitions.tables import AxisMap, map_of_band
 from gridsample.kernels import forks
 from gridsample.kernels.sampling.layouts import complex_of
@@ -101,15 +101,8 @@ def halving_map(n: int, times: int) -> AxisMap:
 
 
 def copy_type(dtype: np.dtype[Any], level: int, real: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the copy of a level.
-
-    It is that of sums, except for the largest copy of 8-bit integers.  The mean of four pixels (of
-    eight in a volume) is exact in float16, and other means are within 1/16.  In float32, the copy
-    would be as large as the image.
-    """
-    if level == 1 and dtype.kind in "iub" and dtype.itemsize == 1:
-        return np.dtype(np.float16)
-    return complex_of(real) if dtype.kind == "c" else real
+    """Return the dtype of the copy of a level, where sums of real numbers are in another dtype."""
+    return halved_type(dtype, level, complex_of(real) if dtype.kind == "c" else real)
 
 
 def zeros(image: Array, spatial: Shape, kind: np.dtype[Any]) -> Array:
