@@ -31,6 +31,7 @@ from gridsample.dask.graphs import (
 )
 from gridsample.dask.sampling import (
     AS_IT_IS,
+    PlannedPoints,
     Points,
     Preparation,
     SamplingCall,
@@ -161,11 +162,12 @@ def at_grid(
     """Make the array of `grid_sample`.
 
     Args:
-        image, grid, coords, bounds, chunks, size, weights, keywords: as in `grid_sample`.
+        image, grid, coords, bounds, chunks, size, weights, keywords: as in `grid_sample`; the grid
+            may be a `PlannedPoints`.
         preparation: what else is done before and after the image is sampled.
-        real: the least dtype of the coordinates of a `Points`.
+        real: the least dtype of the coordinates of a function or a plan.
     """
-    points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
+    points, grid = (grid, None) if isinstance(grid, (Points, PlannedPoints)) else (None, grid)
     if points is not None:
         out, items, dtype = check_points_size(size), 1, real_type(image.dtype, np.dtype(real))
     elif size is not None:
@@ -197,7 +199,7 @@ def at_grid(
     else:
         out_chunks = chunks_for(chunks, out, layout.chunks, image.dtype)
     chunk_bounds = bounds_function(sampling, grid, points, bounds, out_chunks)
-    stated = points is not None or isinstance(grid, da.Array)
+    stated = isinstance(points, Points) or isinstance(grid, da.Array)
     if points is None and not isinstance(grid, da.Array):
         grid = da.from_array(np.asarray(grid), chunks=(-1, *out_chunks, -1))
     weight_array = None if weights is None else as_dask(weights, "weights")
@@ -249,7 +251,11 @@ def check_points_size(size: Any) -> Shape:
 
 
 def bounds_function(
-    sampling: Sampling, grid: Any, points: Points | None, bounds: Any, chunks: Chunks
+    sampling: Sampling,
+    grid: Any,
+    points: Points | PlannedPoints | None,
+    bounds: Any,
+    chunks: Chunks,
 ) -> Callable[[Shape, Block, slice], Bounds]:
     """Return the function of `gridsample.dask.sampling.sampled`."""
     rank = len(sampling.spatial)

@@ -56,6 +56,36 @@ class Points(NamedTuple):
     function: Callable[..., Sequence[Any]]
     bounds: Callable[[Sequence[int], Sequence[int]], tuple[Sequence[float], Sequence[float]]]
 
+    def grid(self, block: Block, dtype: np.dtype[Any]) -> Array:
+        """Compute the coordinates of a block that is not empty, (1, *block, D)."""
+        points = np.empty((1, *lengths_of(block), len(block)), dtype)
+        indices = np.ogrid[block][::-1]
+        lines = self.function(*[index.astype(np.float64) for index in indices])
+        for d, line in enumerate(lines):
+            points[0, ..., d] = line
+        return points
+
+
+class PlannedPoints(NamedTuple):
+    """The points of a plan, whose bounds hold without being checked.
+
+    Attributes:
+        plan: computes the coordinates of a block, (1, *block, D), and bounds them, as
+            `gridsample.geo.Positions` does.
+    """
+
+    plan: Any
+
+    @property
+    def bounds(self) -> Any:
+        """The bounds of a block, as those of `Points`."""
+        return self.plan.bounds
+
+    def grid(self, block: Block, dtype: np.dtype[Any]) -> Array:
+        """Compute the coordinates of a block, (1, *block, D)."""
+        points: Array = self.plan(*block, threads=1).astype(dtype, copy=False)
+        return points
+
 
 class Placement(Protocol):
     """Moves points before they are sampled, such as into a padded image."""
@@ -97,7 +127,8 @@ class SamplingCall:
         layout: how the image is divided.
         dtype: the dtype in which the image is sampled.
         coordinates: their dtype.
-        points: maps (N, D, D + 1), a `Points`, or None for a grid that is divided, too.
+        points: maps (N, D, D + 1), a `Points` or `PlannedPoints`, or None for a grid that is
+            divided, too.
         grid: how the grid is divided; its last axis are channels.
         weights: how the weights of pixels are divided.
         lines: how the image is filtered before it is sampled.
@@ -231,14 +262,10 @@ def grid_points(call: SamplingCall, expanded: Block, chunks: Sequence[Array]) ->
 
 
 def evaluate_points(call: SamplingCall, expanded: Block) -> Array:
-    """Compute the coordinates of a block by the function of a call."""
-    points = np.empty((1, *lengths_of(expanded), len(expanded)), call.coordinates)
+    """Compute the coordinates of a block by the function or the plan of a call."""
     if 0 in lengths_of(expanded):
-        return points
-    indices = np.ogrid[expanded][::-1]
-    lines = call.points.function(*[index.astype(np.float64) for index in indices])
-    for d, line in enumerate(lines):
-        points[0, ..., d] = line
+        return np.empty((1, *lengths_of(expanded), len(expanded)), call.coordinates)
+    points: Array = call.points.grid(expanded, call.coordinates)
     return points
 
 

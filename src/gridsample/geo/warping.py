@@ -101,13 +101,12 @@ class Resampling(NamedTuple):
         """Sample a Dask array; each chunk of the result reads the chunks that it needs."""
         import dask.array as da
 
-        from gridsample.dask import Points
         from gridsample.dask.grids import at_grid
+        from gridsample.dask.sampling import PlannedPoints
 
         options = self.options(values.dtype, plan.source)
         keywords = {"threads": 1, **options, "real": plan.dtype(values.dtype)}
-        bounds: Any = plan.bounds
-        points, coords = Points(plan.points, bounds), keywords.pop("coords")
+        points, coords = PlannedPoints(plan), keywords.pop("coords")
         weights = self.weights(values)
         result = at_grid(values, points, coords, None, chunks, plan.shape, weights, **keywords)
         return with_fill(da, result, self)
