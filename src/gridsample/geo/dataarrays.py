@@ -73,7 +73,8 @@ def reproject(
             and quantiles.
         antialias: whether "bilinear", "cubic" and "lanczos" average where they shrink.
         tolerance: the largest error of a position, in pixels of the image; see
-            `gridsample.geo.positions`.
+            `gridsample.geo.positions`.  Positions are in single precision where their rounding is
+            below a hundredth of it, and the image is not in double precision.
         chunks: the chunks of y and x of a lazy output; by default of the image's size.
         threads: as in `gridsample.grid_sample`.
 
