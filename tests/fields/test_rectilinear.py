@@ -68,13 +68,26 @@ def test_long_axes_need_no_more_than_the_precision_of_the_points() -> None:
     assert to_pixel(torch.from_numpy(single).half(), coords=(axis,)).dtype == torch.float64
 
 
-@pytest.mark.parametrize("axis", [X, Y, Z, np.linspace(-90, 90, 1801), np.array([2.0, -1.0])])
+LOGARITHMIC = np.geomspace(1e-8, 1e8, 2000)
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [
+        *(X, Y, Z, np.linspace(-90, 90, 1801), np.array([2.0, -1.0])),
+        # The programs divide the bits of such coordinates.
+        *(LOGARITHMIC, np.concatenate([-LOGARITHMIC[::-1], [0.0], LOGARITHMIC])),
+        *(np.append(LOGARITHMIC[::-1], 0.0), np.geomspace(1e-290, 1e300, 50)),
+    ],
+)
 def test_programs_find_the_positions_of_the_formula(axis: Array) -> None:
     """Many points of NumPy arrays are found by a program, to the last bit where torch has them."""
     rng, low, high = np.random.default_rng(0), axis.min(), axis.max()
     beside = np.concatenate([axis, np.nextafter(axis, -np.inf), np.nextafter(axis, np.inf)])
-    edges = np.array([np.nan, np.inf, -np.inf, 1e308, -1e308])
-    grid = np.concatenate([rng.uniform(2 * low - high, 2 * high - low, 4000), beside, edges])
+    edges = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1e308, -1e308])
+    inside = rng.uniform(size=4000)
+    among = axis[np.minimum((inside * len(axis)).astype(int), len(axis) - 1)] * (1 + inside / 9)
+    grid = np.concatenate([(high - low) * (3 * inside - 1) + low, among, beside, edges])
     assert len(grid) > numpy_backend.FEW_POINTS
     found = to_pixel(grid.reshape(1, -1, 1)[:, ::-1], coords=(axis,))
     expected = to_pixel(torch.from_numpy(grid).reshape(1, -1, 1).flip(1), coords=(axis,))

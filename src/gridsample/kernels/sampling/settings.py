@@ -96,6 +96,7 @@ def knot_fields(rank: int) -> dict[str, tuple[str, int]]:
         "buckets": ("*int32", rank),
         "knots_low": ("float64", rank),
         "knots_scale": ("float64", rank),
+        "knots_by_bits": ("int64", rank),
         "knots_sign": ("float64", rank),
         "last_bucket": ("int64", rank),
         "search_steps": ("int64", rank),

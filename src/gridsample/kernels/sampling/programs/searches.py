@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.loads import read_each, read_pairs
 from gridsample.kernels.sampling.programs.states import Offsets
+from gridsample.kernels.sampling.searching import LOW_BITS
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Pointer, Value
 
@@ -20,8 +21,9 @@ class KnotsInMemory(NamedTuple):
     Attributes:
         knots: the coordinates times the sign, which increase.
         buckets: the first interval of each bucket.
-        low: the first coordinate; of uneven axes, the first knot.
-        scale: pixels per unit of equidistant coordinates; of others, buckets per unit.
+        low: the first coordinate; of uneven axes, the first knot's key.
+        scale: pixels per unit of equidistant coordinates; of others, buckets per unit of keys.
+        by_bits: whether keys are the bits of knots, as in `searching.bits_of`, or else the knots.
         sign: 1, or -1 if the coordinates decrease.
         last_bucket: the number of the last bucket.
         last_interval: the number of the last interval.
@@ -34,6 +36,7 @@ class KnotsInMemory(NamedTuple):
     buckets: Pointer
     low: Value
     scale: Value
+    by_bits: Value
     sign: Value
     last_bucket: Value
     last_interval: Value
@@ -56,6 +59,7 @@ class KnotsInMemory(NamedTuple):
             call.buckets[a],
             call.knots_low[a],
             call.knots_scale[a],
+            call.knots_by_bits[a],
             call.knots_sign[a],
             call.last_bucket[a],
             call.sizes[a] - taps,
@@ -74,8 +78,11 @@ def search(axis: KnotsInMemory, coordinate: Value) -> tuple[Value, Value]:
     function, lanes = coordinate.function, coordinate.lanes
     point = coordinate.to("float64") * axis.sign
     known = point == point
-    sought = known.select(point, axis.low)
-    bucket = ((sought - axis.low) * axis.scale).maximum(0.0)
+    sought = known.select(point, 0.0)
+    (key,) = function.choose(
+        axis.by_bits != 0, lambda: [bits_of(sought).to("float64")], lambda: [sought]
+    )
+    bucket = ((key - axis.low) * axis.scale).maximum(0.0)
     bucket = bucket.minimum(axis.last_bucket.to("float64")).to("int32")
     last = axis.last_interval.to("int32").splat(lanes)
     one = function.constant(1, "int64").splat(1)
@@ -92,3 +99,10 @@ def search(axis: KnotsInMemory, coordinate: Value) -> tuple[Value, Value]:
     position = interval.to("float64") + (sought - left) / width
     real = function.real
     return known.select(position, point).to(real), (axis.sign / width).to(real)
+
+
+def bits_of(numbers: Value) -> Value:
+    """Return what `searching.bits_of` does."""
+    positive = (numbers == 0.0).select(0.0, numbers)  # not -0
+    high = (positive.bitcast("int64") >> 32).to("int32")
+    return high ^ ((high >> 31) & LOW_BITS)
