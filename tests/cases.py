@@ -33,6 +33,12 @@ def generator(*key: object) -> np.random.Generator:
 # Choices, of which every pair occurs in some case ----------------------------------------------
 
 
+def numbers(values: Iterable[Any]) -> Array:
+    """Equal values as equal numbers, counted from 0."""
+    seen: dict[Any, int] = {}
+    return np.array([seen.setdefault(value, len(seen)) for value in values])
+
+
 def cover(
     rows: Sequence[tuple[Any, ...]], strength: int = 2, taken: Sequence[int] = ()
 ) -> list[int]:
@@ -40,25 +46,33 @@ def cover(
 
     `taken` are the indices of rows that are among them.
     """
-
-    def shown(row: tuple[Any, ...]) -> set[tuple[tuple[int, Any], ...]]:
-        return set(itertools.combinations(enumerate(row), min(strength, len(row))))
-
-    sets = [shown(row) for row in rows]
-    left = set().union(*sets).difference(*(sets[i] for i in taken))
+    if not rows:
+        return []
+    columns = [numbers(column) for column in zip(*rows, strict=True)]
+    # Of each row, the numbers of the combinations that it shows.
+    numbered, count = list[Array](), 0
+    for some in itertools.combinations(columns, min(strength, len(columns))):
+        number, sizes = np.zeros(len(rows), int), [column.max() + 1 for column in some]
+        for column, size in zip(some, sizes, strict=True):
+            number = number * size + column
+        numbered.append(count + number)
+        count += math.prod(sizes)
+    shows = np.stack(numbered, axis=1)
+    left = np.zeros(count, bool)
+    left[shows] = True
+    left[shows[[*taken]]] = False
     chosen = list(taken)
     # The number that a row adds only decreases, so it is counted again only where the last count
     # was sufficient.
-    adds = [len(shows & left) for shows in sets]
+    adds = left[shows].sum(1)
     # The rows that show most come first, as far as one pass over them tells.
-    for new in range(max(adds, default=0), 0, -1):
-        for i, shows in enumerate(sets):
+    for new in range(adds.max(), 0, -1):
+        for i in np.flatnonzero(adds >= new):
+            adds[i] = np.count_nonzero(left[shows[i]])
             if adds[i] >= new:
-                adds[i] = len(shows & left)
-                if adds[i] >= new:
-                    left -= shows
-                    adds[i] = 0
-                    chosen.append(i)
+                left[shows[i]] = False
+                adds[i] = 0
+                chosen.append(int(i))
     return sorted(chosen)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import gc
 import os
 from collections.abc import Iterator
@@ -74,35 +73,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test marked `covering`, keep the cases that show every pair of its parameters.
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Of a test marked `covering`, make the cases that show every pair of its parameters.
 
     An ordinary run has cases that show every value, and a slow run the others that the pairs need.
     `covering(ordinary=2, slow=3)` shows pairs in an ordinary run, and every three in a slow one.
+    Cases that are not run are not made: they are most of all cases, and each takes time and memory.
     """
-    if config.getoption("--every-case"):
-        return
-    groups = collections.defaultdict(list)
-    for item in items:
-        if item.get_closest_marker("covering"):
-            groups[item.nodeid.partition("[")[0]].append(item)
-    if not groups:
+    yield
+    mark = metafunc.definition.get_closest_marker("covering")
+    if mark is None or metafunc.config.getoption("--every-case"):
         return
     import cases  # tests of this file copy it without that module
 
-    dropped = set()
-    for group in groups.values():
-        mark = group[0].get_closest_marker("covering")
-        # Cases share the objects of their parameters, which need not be comparable.
-        rows = [tuple(map(id, item.callspec.params.values())) for item in group]  # type: ignore[attr-defined]
-        few = cases.cover(rows, mark.kwargs.get("ordinary", 1))
-        more = cases.cover(rows, mark.kwargs.get("slow", 2), few)
-        for i in set(more) - set(few):
-            group[i].add_marker("slow")
-        dropped |= {item for i, item in enumerate(group) if i not in more}
-    config.hook.pytest_deselected(items=[item for item in items if item in dropped])
-    items[:] = [item for item in items if item not in dropped]
+    every = metafunc._calls
+    # Cases share the objects of their parameters, which need not be comparable.
+    rows = [tuple(map(id, case.params.values())) for case in every]
+    few = cases.cover(rows, mark.kwargs.get("ordinary", 1))
+    more = cases.cover(rows, mark.kwargs.get("slow", 2), few)
+    for i in set(more) - set(few):
+        every[i].marks.append(pytest.mark.slow.mark)
+    metafunc._calls = [every[i] for i in more]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
