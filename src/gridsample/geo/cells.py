@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.shapes import bands_along
 from gridsample.definitions.statistics import statistic_of
 from gridsample.geo.plans import Positions, corners
 from gridsample.geo.rasters import Raster
@@ -57,11 +58,9 @@ class Summary(NamedTuple):
     def bands(self, values: Any, plan: Positions) -> Iterator[Any]:
         """Summarise an image in memory, (1, C, rows, columns); yield results in bands of rows."""
         options, weights = self.options(values.dtype), self.weights(values)
-        rows, columns = plan.shape
-        height = max(1, BAND // columns)
-        for first in range(0, rows - 1, height):
-            points = plan(slice(first, min(first + height, rows - 1) + 1))
-            period = plan.source.period()
+        (rows, columns), period = plan.shape, plan.source.period()
+        for cells in bands_along((rows - 1, columns), BAND):
+            points = plan(slice(cells.start, cells.stop + 1))
             yield cell_statistics(values, points, weights=weights, period=period, **options)
 
     def lazily(self, values: Any, plan: Positions, chunks: Any) -> Any:

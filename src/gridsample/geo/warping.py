@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.shapes import bands_along
 from gridsample.definitions.statistics import NAMES, statistic_of
 from gridsample.geo.cells import Summary
 from gridsample.geo.plans import Positions, path_to, positions
@@ -87,15 +88,13 @@ class Resampling(NamedTuple):
     def bands(self, values: Any, plan: Positions) -> Iterator[Any]:
         """Resample an image in memory, (1, C, rows, columns); yield results in bands of rows."""
         options, weights = self.options(values.dtype, plan.source), self.weights(values)
-        (rows, columns), around = plan.shape, int(self.antialias)
-        height, real = max(1, BAND // columns), plan.dtype(values.dtype)
-        for first in range(0, rows, height):
-            last = min(first + height, rows)
+        around, real = int(self.antialias), plan.dtype(values.dtype)
+        for rows in bands_along(plan.shape, BAND):
             # Footprints depend on the neighbours of a point.
-            low, high = max(first - around, 0), min(last + around, rows)
+            low, high = max(rows.start - around, 0), min(rows.stop + around, plan.shape[0])
             points = plan(slice(low, high), threads=self.threads).astype(real, copy=False)
             band = grid_sample(values, points, weights=weights, **options)
-            yield with_fill(np, band[:, :, first - low : last - low], self)
+            yield with_fill(np, band[:, :, rows.start - low : rows.stop - low], self)
 
     def lazily(self, values: Any, plan: Positions, chunks: Any) -> Any:
         """Sample a Dask array; each chunk of the result reads the chunks that it needs."""
