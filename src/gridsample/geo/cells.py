@@ -21,7 +21,7 @@ class Summary(NamedTuple):
 
     Attributes:
         statistic: a name or a quantile, as `cell_statistics` takes it.
-        nodata: the number of missing pixels, or None: NaN, and 0 for outputs of integers.
+        nodata: the value of missing pixels, or None: NaN, and 0 for outputs of integers.
         min_weight: as in `cell_statistics`.
         threads: as in `cell_statistics`; None for the default.
     """

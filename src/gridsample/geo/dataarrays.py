@@ -23,7 +23,7 @@ ROWS, COLUMNS = ("y", "Y", "lat", "latitude"), ("x", "X", "lon", "longitude")
 PROJECTIONS = "proj:wkt2", "proj:projjson", "proj:code", "crs", "_CRS"
 GDAL_FORMS = "wkt", "projjson", "url"
 TRANSFORM, REGISTRATION = "spatial:transform", "spatial:registration"
-# Attributes with the number of missing pixels.
+# Attributes with the nodata value.
 NODATA = "_FillValue", "nodata", "missing_value"
 # Coordinates are equidistant up to this share of a pixel.
 UNEVEN = 1e-3
@@ -66,7 +66,7 @@ def reproject(
             `gridsample.geo.cell_statistics`: "sum", "min", "max", "q1", "median", "q3", "count",
             "share", or a number from 0 to 1 for a quantile.  All but the first four are for outputs
             that are coarser than the image.
-        nodata: the number of missing pixels; by default that of the attributes.  "nearest" and
+        nodata: the value of missing pixels; by default that of the attributes.  "nearest" and
             "mode" copy it as any other number.
         min_weight: an output is missing unless more than this share of its weight, or of its area,
             is on pixels that are not; by default 0.5, and 0 (one pixel suffices) for sums, extremes
@@ -240,7 +240,7 @@ def output_coordinates(target: Raster, rows: Hashable, columns: Hashable) -> dic
 
 
 def nodata_of(image: xarray.DataArray) -> Any:
-    """Return the number of missing pixels that the attributes of a DataArray state, or None."""
+    """Return the nodata value that the attributes of a DataArray state, or None."""
     # What the encoding states has become NaN in numbers that xarray has decoded.
     records = [image.attrs] if image.dtype.kind in "fc" else [image.attrs, image.encoding]
     stated = [record[name] for record in records for name in NODATA if name in record]

@@ -35,7 +35,7 @@ class Resampling(NamedTuple):
     Attributes:
         mode: the mode of `grid_sample`.
         antialias: whether pixels are averaged over the area that an output covers.
-        nodata: the number of missing pixels, or None: NaN, and 0 for outputs of integers.
+        nodata: the value of missing pixels, or None: NaN, and 0 for outputs of integers.
         min_weight: as in `grid_sample`.
         threads: as in `grid_sample`; None for the default.
     """
@@ -60,7 +60,7 @@ class Resampling(NamedTuple):
         return self.mode in ("nearest", "label")
 
     def fill(self, dtype: np.dtype[Any]) -> Any:
-        """Return the number of missing outputs."""
+        """Return the value of missing outputs."""
         if self.nodata is not None:
             return self.nodata
         return np.nan if dtype.kind in "fc" else 0
@@ -179,7 +179,7 @@ def warped(values: Any, plan: Positions, method: Resampling | Summary, chunks: A
 
 
 def with_fill(xp: Any, values: Any, resampling: Resampling) -> Any:
-    """Return results with the number of missing ones; those without a place are NaN before."""
+    """Return results with the nodata value where they are NaN."""
     fill = resampling.fill(values.dtype)
     if values.dtype.kind in "fc" and fill == fill:
         values = xp.where(xp.isnan(values), values.dtype.type(fill), values)

@@ -12,7 +12,7 @@ from gridsample.io.nodata import ATTRIBUTE, NoData, attribute_of, number_in, num
 from gridsample.io.stores import ChunkReader, Region
 
 
-class Known:
+class WithNaN:
     """An image with NaN where pixels are missing.
 
     Attributes:
@@ -47,7 +47,7 @@ def nodata_of(array: Any, number: Any, missing: str, copies: bool) -> NoData | N
 
 def reader_of(array: Any, nodata: NoData | None) -> ChunkReader:
     """Return a reader of an array, with NaN where pixels are missing."""
-    return ChunkReader(array if nodata is None else Known(array, nodata))
+    return ChunkReader(array if nodata is None else WithNaN(array, nodata))
 
 
 def stored(
@@ -60,7 +60,7 @@ def stored(
 
 
 def name_number(arrays: Any, number: Any) -> None:
-    """Name the number of missing pixels in the attributes of an output's arrays."""
+    """State the nodata value in the attributes of an output's arrays."""
     if number is None or number != number:
         return
     for array in arrays:

@@ -70,7 +70,7 @@ class StoredRaster(NamedTuple):
         }
 
     def with_nodata(self, nodata: float | None) -> StoredRaster:
-        """Return the raster with another number of missing pixels, if there is one."""
+        """Return the raster with another nodata value, if there is one."""
         if nodata is None:
             return self
         numbers = {name: number_of_array(array, nodata) for name, array in self.arrays.items()}
