@@ -219,6 +219,8 @@ def test_errors() -> None:
     with pytest.raises(TypeError, match="mask has dtype int64"):
         convolve(image, offset, weight, bias, mask.astype(np.int64))
     image, offset, mask = sum_inputs()
+    with pytest.raises(TypeError, match="offset_scale must be a number, got 'a'"):
+        deform_sum2d(image, offset, mask, 3, 2, offset_scale="a")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="remove_center=True needs a square kernel"):
         deform_sum2d(image, offset, mask, 3, 2, remove_center=True)
     for name in ("group", "group_channels"):

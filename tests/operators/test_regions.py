@@ -164,3 +164,19 @@ def test_errors_and_no_boxes() -> None:
         roi_align(image, boxes, 2, 1.0, 1.5)
     with pytest.raises(ValueError, match="input must be"):
         roi_align(image[0], boxes, 2)
+    with pytest.raises(TypeError, match="spatial_scale must be a number, got '4'"):
+        roi_align(image, boxes, 2, "4")  # type: ignore[arg-type]
+    for number in (np.nan, np.inf):
+        boxes[1, 3] = number
+        with pytest.raises(ValueError, match="boxes must be finite where sampling_ratio is not"):
+            roi_align(image, boxes, 2)
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_boxes_of_images_that_do_not_exist_are_nan(index: int) -> None:
+    image, boxes = inputs()
+    expected = roi_align(image, boxes, 2, sampling_ratio=2)
+    boxes[1, 0] = index
+    result = roi_align(image, boxes, 2, sampling_ratio=2)
+    assert np.isnan(result[1]).all()
+    np.testing.assert_array_equal(np.delete(result, 1, 0), np.delete(expected, 1, 0))

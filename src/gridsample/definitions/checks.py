@@ -7,6 +7,7 @@ The caller has to convert these, and the error says how.
 from __future__ import annotations
 
 import math
+import numbers
 import os
 import sys
 from collections.abc import Sequence
@@ -125,6 +126,14 @@ def check_flag(value: Any, name: str) -> bool:
     if value is None or isinstance(value, np.bool_):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def check_number(value: Any, name: str) -> None:
+    """Raise an error unless an option is a number, or an array of one number."""
+    if isinstance(value, bool) or not (
+        isinstance(value, numbers.Real) or getattr(value, "shape", None) == ()
+    ):
+        raise TypeError(f"{name} must be a number, got {value!r}")
 
 
 def check_threads(threads: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.arrays import ArrayT
-from gridsample.definitions.checks import check_flag, check_threads
+from gridsample.definitions.checks import check_flag, check_number, check_threads
 from gridsample.definitions.operators import check_types
 from gridsample.definitions.shapes import Shape, as_whole, check_whole
 from gridsample.operators.sums import weighted_sum
@@ -191,6 +191,7 @@ def deform_sum2d(
         pair((pad_h, pad_w), "pad_h and pad_w", 0),
         pair((dilation_h, dilation_w), "dilation_h and dilation_w", 1),
     )
+    check_number(offset_scale, "offset_scale")
     remove_center = check_flag(remove_center, "remove_center")
     call = check_sum(shapes, steps, (group, group_channels), remove_center)
     xp, (items, height, width, channels) = backend.xp, shapes["input"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.arrays import ArrayT
-from gridsample.definitions.checks import check_flag
+from gridsample.definitions.checks import check_flag, check_number
 from gridsample.definitions.shapes import as_whole
 from gridsample.operators.convolution import pair
 from gridsample.operators.sums import weighted_sum
@@ -53,8 +53,9 @@ def roi_align(
         threads: the maximum number of threads; None for the default.
 
     Returns:
-        (K, C, *output_size), in the dtype of the input.  Unlike in torchvision, there are gradients
-        for the boxes, too; pass boxes.detach() to have none.
+        (K, C, *output_size), in the dtype of the input; NaN for a box of an image that does not
+        exist.  Unlike in torchvision, there are gradients for the boxes, too; pass boxes.detach()
+        to have none.
 
     Raises:
         TypeError: an array is not floating-point, or an option has the wrong type.
@@ -68,6 +69,7 @@ def roi_align(
         array([[[[ 2.5,  4.5],
                  [10.5, 12.5]]]])
     """
+    check_number(spatial_scale, "spatial_scale")
     backend, image, rois = arguments(input, boxes, 4)
     aligned = check_flag(aligned, "aligned")
     shift = 0.5 if aligned else 0.0
@@ -122,6 +124,7 @@ def ps_roi_align(
         array([[[[0., 1.],
                  [2., 3.]]]])
     """
+    check_number(spatial_scale, "spatial_scale")
     backend, image, rois = arguments(input, boxes, 4)
     ends = rois[:, 1:] * spatial_scale - 0.5
     bins = bins_of(backend, ends[:, 2:] - ends[:, :2], output_size, sampling_ratio)
@@ -182,6 +185,7 @@ def rotated_roi_align(
         array([[[[10.5,  2.5],
                  [12.5,  4.5]]]])
     """
+    check_number(spatial_scale, "spatial_scale")
     backend, image, rois = arguments(input, boxes, 5)
     centres, sizes = rois[:, 1:3] * spatial_scale - 0.5, rois[:, 3:5] * spatial_scale
     angle = (rois[:, 5] * (math.pi / 180))[:, None, None, None, None]
@@ -283,17 +287,20 @@ def largest(backend: Backend, counts: Array) -> int:
     """Return the largest number of samples of a bin, at least 1.
 
     Raises:
-        ValueError: the values of boxes are not known.
+        ValueError: the values of boxes are not known, or not finite.
     """
     if not counts.shape[0]:
         return 1
     try:
-        return max(1, int(backend.xp.max(counts)))
+        most = float(backend.xp.max(counts))
     except (TypeError, RuntimeError) as error:  # of JAX, and of a transform of torch
         raise ValueError(
             "sampling_ratio must be positive where the values of boxes are not known, as in a "
             "program that is traced"
         ) from error
+    if not math.isfinite(most):
+        raise ValueError("boxes must be finite where sampling_ratio is not positive")
+    return max(1, int(most))
 
 
 class RegionSamples(NamedTuple):
@@ -334,6 +341,8 @@ def samples_of(
         inside = inside & y_bins.used[:, :, None, :, None] & x_bins.used[:, None, :, None, :]
         number = xp.clip(number, 1, None)[:, None, None, None, None]
     weights = backend.astype(xp.where(inside, 1.0, 0.0), x.dtype) / number
+    # Boxes of images that do not exist are NaN.
+    index = xp.where((index >= 0) & (index <= image.shape[0] - 1), index, math.nan)
     z = xp.broadcast_to(index[:, None, None, None, None], x.shape)
     boxes, rows, columns, down, across = x.shape
     shape = boxes, rows, columns, down * across
