@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from benchmarks import models, networks, pairs, shapes
+from benchmarks import models, networks, operators, pairs, shapes
 from benchmarks.pairs import Disagreement
 from benchmarks.shapes import Shape
 from gridsample import torch_compat
@@ -113,6 +113,21 @@ def test_more_threads_than_processors_are_rejected(words: list[str], capsys: Any
 def test_the_models_are_listed(capsys: Any) -> None:
     assert models.main(["--list", "--case", "VoxelMorph"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+# Operators ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", operators.cases())
+def test_operators_agree_with_plain_versions(name: str) -> None:
+    case = operators.cases()[name]
+    arrays = case.arrays(True)
+    operators.check(case, arrays)
+    wrong = case._replace(ours=lambda *given: 1.01 * case.plain(*given))
+    with pytest.raises(Disagreement, match="relative difference of the result"):
+        operators.check(wrong, arrays)
+    mine = operators.Steps(case, case.ours, arrays)
+    assert mine.forward().shape == mine.step()[0].shape
 
 
 # Shapes -------------------------------------------------------------------------------------------
