@@ -35,6 +35,11 @@ class Summary(NamedTuple):
         """Return where the corners of the target's pixels are."""
         return corners(source, target, tolerance)
 
+    def shape(self, plan: Positions) -> tuple[int, int]:
+        """Return the rows and columns of results: those of cells, not of their corners."""
+        rows, columns = plan.shape
+        return rows - 1, columns - 1
+
     def dtype(self, image: np.dtype[Any]) -> np.dtype[Any]:
         """Return the dtype of results."""
         return statistic_of(self.statistic).result_type(image)

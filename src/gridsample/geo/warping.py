@@ -54,6 +54,10 @@ class Resampling(NamedTuple):
         """Return the dtype of results."""
         return image.newbyteorder("=")
 
+    def shape(self, plan: Positions) -> tuple[int, int]:
+        """Return the rows and columns of results."""
+        return plan.shape
+
     @property
     def copies(self) -> bool:
         """Whether outputs are copies of pixels."""
@@ -174,8 +178,12 @@ def warped(values: Any, plan: Positions, method: Resampling | Summary, chunks: A
     """
     if hasattr(values, "dask"):
         return method.lazily(values, plan, chunks)
-    bands = [*method.bands(values, plan)]
-    return bands[0] if len(bands) == 1 else np.concatenate(bands, 2)
+    shape = method.shape(plan)
+    result, first = np.empty((*values.shape[:2], *shape), method.dtype(values.dtype)), 0
+    for band in method.bands(values, plan):
+        result[:, :, first : first + band.shape[2]] = band
+        first += band.shape[2]
+    return result
 
 
 def with_fill(xp: Any, values: Any, resampling: Resampling) -> Any:
