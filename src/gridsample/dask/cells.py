@@ -118,7 +118,7 @@ def compute_block(
     pixels = window(call.layout, task.box, chunks)
     counts = window(call.layout, task.box, weights) if weights else None
     # Whole numbers, so that differences are exact.
-    corners = call.corners(*task.corners) - [columns.start, rows.start]
+    corners = call.corners(*task.corners, threads=1) - [columns.start, rows.start]
     options = call.options if task.turns else {**call.options, "period": None}
     return cell_statistics(pixels, corners, weights=counts, **options)
 

@@ -63,9 +63,9 @@ class Summary(NamedTuple):
     def bands(self, values: Any, plan: Positions) -> Iterator[Any]:
         """Summarise an image in memory, (1, C, rows, columns); yield results in bands of rows."""
         options, weights = self.options(values.dtype), self.weights(values)
-        (rows, columns), period = plan.shape, plan.source.period()
-        for cells in bands_along((rows - 1, columns), BAND):
-            points = plan(slice(cells.start, cells.stop + 1))
+        period = plan.source.period()
+        for cells in bands_along(self.shape(plan), BAND):
+            points = plan(slice(cells.start, cells.stop + 1), threads=self.threads)
             yield cell_statistics(values, points, weights=weights, period=period, **options)
 
     def lazily(self, values: Any, plan: Positions, chunks: Any) -> Any:
