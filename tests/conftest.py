@@ -13,6 +13,8 @@ import pytest
 # A third of the time of all tests goes to LLVM, half of that to optimizations that change no bits;
 # test_bodies.py compares programs with the reference at the level that users have.
 os.environ.setdefault("GRIDSAMPLE_OPTIMIZATION", "0")
+# JAX's compiler, too: what is compiled here runs once or twice.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # Matplotlib opens no window.
 os.environ["MPLBACKEND"] = "Agg"
 # Waiting threads leave the processors to the other process of the tests: torch's have an option

@@ -8,15 +8,21 @@ import pytest
 
 
 @pytest.fixture
-def quick_jax() -> Iterator[None]:
-    """Let JAX compute in double precision, and compile programs quickly."""
+def double_jax() -> Iterator[None]:
+    """Let JAX compute in double precision."""
     jax = pytest.importorskip("jax")
-    options = "jax_enable_x64", "jax_disable_most_optimizations"
-    for name in options:
-        jax.config.update(name, True)
+    jax.config.update("jax_enable_x64", True)  # in all threads
     yield
-    for name in options:
-        jax.config.update(name, False)
+    jax.config.update("jax_enable_x64", False)
+
+
+@pytest.fixture
+def optimizing_jax() -> Iterator[None]:
+    """Let JAX optimize programs as it does for users."""
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)  # as in tests/conftest.py
 
 
 @pytest.fixture

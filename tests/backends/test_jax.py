@@ -20,7 +20,7 @@ jnp = jax.numpy
 
 from jax.test_util import check_grads  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("quick_jax")
+pytestmark = pytest.mark.usefixtures("double_jax")
 SLOW = pytest.mark.slow
 BOUNDARIES = (
     *("zeros", "constant", "border", "reflection", "symmetric", "mirror", "wrap"),

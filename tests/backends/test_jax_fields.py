@@ -16,7 +16,7 @@ from gridsample.world import Displacement
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-pytestmark = pytest.mark.usefixtures("quick_jax")
+pytestmark = pytest.mark.usefixtures("double_jax")
 
 FIELDS: dict[str, Callable[..., Any]] = {
     "compose": fields.compose,

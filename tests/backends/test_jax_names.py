@@ -20,7 +20,7 @@ from jax.test_util import check_grads  # noqa: E402
 
 import gridsample.jax as names  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("quick_jax")
+pytestmark = pytest.mark.usefixtures("double_jax")
 # SciPy's name of each mode.
 MODES = {
     "constant": "grid-constant",
@@ -33,7 +33,8 @@ MODES = {
 }
 
 
-@pytest.mark.covering
+# The pairs are shown for NumPy's arrays, whose modes and splines these are (tests/ndimage).
+@pytest.mark.covering(slow=1)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", range(6))
@@ -117,7 +118,8 @@ def test_affine_transform_and_zoom_match_scipy(order: int) -> None:
 METHODS = ["nearest", "linear", "cubic", "lanczos3", "lanczos5"]
 
 
-@pytest.mark.covering(ordinary=0)
+# The pairs are shown for NumPy's arrays, which the same programs resize (tests/ops).
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(2, 12, 9), (3, 7, 4), (2, 12, 4)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "uint8"])

@@ -20,7 +20,7 @@ from jax_assertions import assert_jax_close, assert_jax_matches_numpy
 
 from gridsample.backends.jax import handler
 
-pytestmark = pytest.mark.usefixtures("quick_jax")
+pytestmark = pytest.mark.usefixtures("double_jax")
 
 
 @pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.slow)])
@@ -121,6 +121,7 @@ def test_resizing_is_differentiated_and_batched() -> None:
         assert_jax_close(slope, reference)
 
 
+@pytest.mark.usefixtures("optimizing_jax")
 def test_channels_last_need_no_transposition() -> None:
     rng = cases.generator("jax last")
     image, grid = cases.pixels(rng, (2, 9, 8, 3)), rng.uniform(-1, 1, (2, 4, 5, 2))
@@ -139,7 +140,6 @@ def test_channels_last_need_no_transposition() -> None:
     results = [sampled, resized, slopes]
     expected = [sampled(image, grid), resized(image, grid), gradients]
     arrays = jnp.asarray(image), jnp.asarray(grid)
-    jax.config.update("jax_disable_most_optimizations", False)  # `quick_jax` sets it again
     for function, references in zip(results, expected, strict=True):
         program = jax.jit(function).lower(*arrays).compile()
         assert not re.search(r"= \S+ (transpose|copy)\(", program.as_text())
