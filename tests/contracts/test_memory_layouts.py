@@ -371,7 +371,7 @@ def test_linear_images_match_in_every_layout(library: str, data: st.DataObject) 
     check(FUNCTIONS["interpolate"], library, x, data)
 
 
-@pytest.mark.slow
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
 @pytest.mark.parametrize("library", STEPS)
 @pytest.mark.parametrize("name", FUNCTIONS)
