@@ -55,7 +55,7 @@ MODE_AND_RANK = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.covering(ordinary=2)
+@pytest.mark.covering(ordinary=2, slow=3)
 @LAYOUT
 @GRID_NAME
 @ALIGN
