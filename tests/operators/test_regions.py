@@ -172,6 +172,17 @@ def test_errors_and_no_boxes() -> None:
             roi_align(image, boxes, 2)
 
 
+def test_no_images() -> None:
+    image, boxes = inputs()
+    for none in (boxes[:0], []):
+        assert roi_align(image[:0], none, 2).shape == (0, 3, 2, 2)
+    assert np.isnan(roi_align(image[:0], boxes, 2, sampling_ratio=1)).all()
+    torch = pytest.importorskip("torch")
+    empty = torch.zeros(0, 4, 5, 6, requires_grad=True)
+    ps_roi_align(empty, torch.zeros(0, 5), 2).sum().backward()
+    assert empty.grad is not None and empty.grad.shape == empty.shape
+
+
 @pytest.mark.parametrize("index", [-1, 2])
 def test_boxes_of_images_that_do_not_exist_are_nan(index: int) -> None:
     image, boxes = inputs()

@@ -245,9 +245,12 @@ def arguments(input: Any, boxes: Any, numbers: int) -> tuple[Backend, Array, Arr
                 f"arrays (L, {numbers}); got shape {backend.shape(array)}"
             )
     lists = [backend.astype(array, sum_type(backend, image, array)) for array in lists]
+    if not image.shape[0]:  # an image without number, as a level has pixels
+        missing = backend.full((1, *backend.shape(image)[1:]), math.nan, image.dtype, image)
+        image = backend.concatenate([image, missing], 0)
     if not separate:
         return backend, image, lists[0]
-    parts = []
+    parts = [backend.full((0, numbers + 1), 0, sum_type(backend, image, *lists), image)]
     for k, array in enumerate(lists):
         index = backend.full((array.shape[0], 1), k, array.dtype, array)
         parts.append(backend.concatenate([index, array], 1))
