@@ -160,11 +160,13 @@ def look_up_plainly(radius: int) -> Callable[..., Tensor]:
 
 
 def splat_arrays(tiny: bool) -> list[Tensor]:
-    """An image, a flow and a metric."""
+    """An image, a smooth flow and a metric."""
     size, channels = ((12, 16), 3) if tiny else ((270, 480), 32)
-    shapes = [(1, channels, *size), (1, 2, *size), (1, 1, *size)]
-    image, flow, metric = (torch.randn(shape) for shape in shapes)
-    return [image, 3 * flow, 10 * metric]
+    image, coarse, metric = (
+        torch.randn(shape) for shape in ((1, channels, *size), (1, 2, 9, 13), (1, 1, *size))
+    )
+    flow = 12 * functional.interpolate(coarse, size, mode="bicubic", align_corners=True)
+    return [image, flow, 3 * metric]
 
 
 def splat_plainly(image: Tensor, flow: Tensor, metric: Tensor) -> Tensor:
