@@ -141,6 +141,24 @@ class Case(NamedTuple):
         assert not gradients.invalid_weights
         return gradients.image, gradients.grid, gradients.weights
 
+    def differentiate_footprints(self, mode: Any, zeros: Any) -> None:
+        """Compare gradients of guarded arrays, whose channels come last, with those of planes."""
+        plan = self.plan(mode, footprint=Footprint(3))
+        values = self.values(cases.generator("bodies", "footprints", self.number))
+        arrays = [guarded(zeros, a.shape, a.dtype, True) for a in (self.image, values)]
+        arrays.insert(1, zeros(self.grid.shape, self.grid.dtype))
+        for array, contents in zip(arrays, (self.image, self.grid, values), strict=True):
+            array[...] = contents
+        image, grid, upstream = arrays
+        needs = sampling.NeededGradients()
+        result = sampling.backward(plan, sampling.Samples(image, grid, upstream), needs, threads=2)
+        planes = sampling.Samples(self.image, self.grid, values)
+        expected = sampling.backward(plan, planes, needs, threads=2)
+        for mine, other in zip(result[:2], expected[:2], strict=True):
+            assert mine is not None and other is not None
+            size = np.nanmax(np.abs(other), initial=1.0)
+            np.testing.assert_allclose(mine, other, rtol=0, atol=1e-11 * size)
+
     @property
     def filled(self) -> bool:
         """Whether there is a fill value."""
@@ -242,6 +260,16 @@ def sample_footprints(zeros: Any) -> int:
             expected = case.expect(footprints.gather, mode, max_samples=3)
             close(case.run(mode, zeros, footprint=Footprint(3)), expected)
             runs += 1
+    for mode, many in (("linear", 9), ("cubic", 17)):  # channels that are lanes
+        for case in calls(("float64", "int32"), 1.1):
+            expected = case.expect(footprints.gather, mode, max_samples=3)
+            long = case._replace(image=np.repeat(case.image, many, 1))
+            result = long.run(mode, zeros, footprint=Footprint(3), last=True)
+            close(result, np.repeat(expected, many, 1))
+            runs += 1
+            if case.image.dtype.kind == "f":
+                long.differentiate_footprints(mode, zeros)
+                runs += 1
     for case in calls(("uint8",), 1.3):  # whose channels are read as words
         expected = case.expect(footprints.gather, "linear", max_samples=16)
         close(case.run("linear", zeros, footprint=Footprint(16), last=True), expected)
