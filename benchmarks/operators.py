@@ -69,19 +69,30 @@ def pixels(sizes: Sequence[tuple[int, int]]) -> int:
 
 
 def attention_arrays(queries: int) -> Callable[[bool], list[Tensor]]:
-    """What makes a value, locations and weights; without a number, each pixel is a query."""
+    """What makes a value, locations and weights; without a number, each pixel is a query.
+
+    The points of a query are a few pixels from its own, as in encoders, or from a random one.
+    """
 
     def arrays(tiny: bool) -> list[Tensor]:
         sizes, heads, width = (TINY_LEVELS, 2, 4) if tiny else (LEVELS, 8, 32)
-        count = pixels(sizes) if not queries else 5 if tiny else queries
-        places = torch.rand(1, count, 1, 1, 1, 2) + 0.03 * torch.randn(
-            1, count, heads, len(sizes), 4, 2
-        )
+        own = torch.cat([centres(size) for size in sizes])
+        if queries:
+            own = torch.rand(5 if tiny else queries, 2)
+        count, extents = len(own), torch.tensor(sizes).flip(1)[:, None]
+        moves = 3 * torch.randn(1, count, heads, len(sizes), 4, 2) / extents
         weights = torch.randn(1, count, heads, len(sizes) * 4).softmax(-1)
         value = torch.randn(1, pixels(sizes), heads, width)
+        places = own[:, None, None, None] + moves
         return [value, places, weights.reshape(1, count, heads, len(sizes), 4)]
 
     return arrays
+
+
+def centres(size: tuple[int, int]) -> Tensor:
+    """The centres of the pixels of a level, (x, y) from 0 to 1."""
+    rows, columns = ((torch.arange(n) + 0.5) / n for n in size)
+    return torch.stack(torch.meshgrid(rows, columns, indexing="ij")[::-1], -1).reshape(-1, 2)
 
 
 def attend(value: Tensor, places: Tensor, weights: Tensor) -> Tensor:
