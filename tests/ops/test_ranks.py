@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import cases
@@ -270,3 +271,47 @@ def test_gpu_kernels_refuse_more_than_three_axes() -> None:
     ):
         with pytest.raises(ValueError, match="4 spatial axes; accepted on a GPU: 1 to 3"):
             refused()
+
+
+def resized_axis_by_axis(image: Array, size: Sequence[int], mode: Any) -> Array:
+    """Resize each axis of an image as a line."""
+    for axis, n in enumerate(size, start=2):
+        lines = np.moveaxis(image, axis, -1)
+        rows = np.ascontiguousarray(lines).reshape(1, -1, lines.shape[-1])
+        resized = gridsample.interpolate(rows, (n,), mode=mode)
+        image = np.moveaxis(resized.reshape(*lines.shape[:-1], n), -1, axis)
+    return image
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "gaps", "reversed", "transposed", "swapped"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "catmull-rom", "spline3"])
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "float64"])
+@pytest.mark.parametrize(
+    ("spatial", "size"),
+    [((5, 4, 3, 6), (3, 6, 2, 9)), ((2, 3, 1, 2, 4), (3, 2, 2, 1, 7)), ((2,) * 8, (1, 3) * 4)],
+)
+def test_resizing_in_any_layout(
+    spatial: tuple[int, ...], size: tuple[int, ...], dtype: str, mode: Any, layout: str
+) -> None:
+    """More than three axes: a program reads strides of three, and copies pixels along three."""
+    image = cases.pixels(cases.generator("ranks", dtype, len(spatial)), (2, 3, *spatial), dtype)
+    other: Any = {
+        "contiguous": image,
+        "gaps": np.repeat(image, 2, -1)[..., ::2],
+        "reversed": image[..., ::-1].copy()[..., ::-1],
+        "transposed": np.asfortranarray(image),
+        "swapped": image.astype(image.dtype.newbyteorder()),
+    }[layout]
+    result = gridsample.interpolate(other, size, mode=mode)
+    exact = mode == "nearest"
+    expected = resized_axis_by_axis(image if exact else image.astype(float), size, mode)
+    if exact:
+        np.testing.assert_array_equal(result, expected)
+        return
+    if dtype != "float64":
+        limits = np.iinfo(dtype)
+        expected = expected.clip(limits.min, limits.max)
+    # Integers are summed in single precision, and rounded.
+    rounding = 16 * np.finfo(np.float32).eps * np.abs(expected).max()
+    near = 1e-12 * np.abs(expected).max() if dtype == "float64" else 0.5 + rounding
+    np.testing.assert_allclose(result.astype(float), expected, rtol=0, atol=near)

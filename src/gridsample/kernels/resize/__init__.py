@@ -43,7 +43,7 @@ from gridsample.kernels.memory import (
     native,
 )
 from gridsample.kernels.resize import planning
-from gridsample.kernels.resize.chains import Planes, chain_of, is_chain, steps_of
+from gridsample.kernels.resize.chains import MAX_AXES, Planes, chain_of, is_chain, steps_of
 from gridsample.kernels.resize.packing import is_packed, packed
 from gridsample.kernels.resize.planning import Numbers
 from gridsample.kernels.run import Ready
@@ -230,6 +230,8 @@ def run_chain(
 ) -> None:
     """Apply the bands of maps to planes (N, C, *spatial, inner); the target's are packed."""
     strides = None
+    if len(maps) > MAX_AXES:
+        source = packed(source)
     if not source.flags.c_contiguous:
         strides = tuple([stride // source.itemsize for stride in source.strides])
     dtype = source.dtype.newbyteorder("=")

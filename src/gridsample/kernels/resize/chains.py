@@ -26,6 +26,9 @@ DType = np.dtype[Any]
 Maps = tuple[AxisMap, ...]
 Shape = tuple[int, ...]
 
+# The most axes of planes with strides, and of those whose pixels one launch copies.
+MAX_AXES = 3
+
 
 # Routes -------------------------------------------------------------------------------------------
 
@@ -171,13 +174,14 @@ def chain_of(
     if route.identity and source.dtype == dtype:
         return ()
     if copied and k is None:
-        return (Link(copies_of(maps, source, threads), result),)
+        return copy_links(maps, source, threads)
     if rounding != "exact" and not copied:
         numbers = Numbers("int32", "uint8", rounding)
         return (Link(bands_of(maps, source, dtype, numbers, threads), result, strided=True),)
     if k is None:
         bands = tuple([axis_map.band for axis_map in maps])
-        if source.is_packed and planning.picks_first(bands, source.shape[-1]):
+        few_axes = source.is_packed and len(maps) <= MAX_AXES
+        if few_axes and planning.picks_first(bands, source.shape[-1]):
             return pick_first(bands, source, dtype, real, threads)
         numbers = Numbers(real, real)
         return (Link(bands_of(maps, source, dtype, numbers, threads), result, strided=True),)
@@ -217,6 +221,22 @@ def split_long_axis(maps: Maps, k: int) -> tuple[Maps, Maps]:
         for j, axis_map in enumerate(maps)
     ]
     return tuple([first for first, _ in pairs]), tuple([rest for _, rest in pairs])
+
+
+def copy_links(maps: Maps, source: Planes, threads: int) -> tuple[Link, ...]:
+    """Return the launches that copy pixels along all axes, the last ones first."""
+    result = source.resized(maps, source.dtype)
+    if len(maps) <= MAX_AXES:
+        return (Link(copies_of(maps, source, threads), result),)
+    others, last = maps[:-MAX_AXES], maps[-MAX_AXES:]
+    n, *channels = source.shape[: -MAX_AXES - 1]
+    planes = Planes((n, math.prod(channels), *source.shape[-MAX_AXES - 1 :]), source.dtype)
+    between = planes.resized(last, source.dtype)
+    inner = math.prod(between.shape[2:])
+    rest = Planes((*source.shape[: -MAX_AXES - 1], inner), source.dtype)
+    first = Link(copies_of(last, planes, threads), between)
+    *links, final = copy_links(others, rest, threads)
+    return (first, *links, final._replace(result=result))
 
 
 def copies_of(maps: Maps, source: Planes, threads: int, taps: int = 1) -> Launch:
