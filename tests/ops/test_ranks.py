@@ -283,6 +283,7 @@ def resized_axis_by_axis(image: Array, size: Sequence[int], mode: Any) -> Array:
     return image
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", ["contiguous", "gaps", "reversed", "transposed", "swapped"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "catmull-rom", "spline3"])
 @pytest.mark.parametrize("dtype", ["int16", "uint8", "float64"])

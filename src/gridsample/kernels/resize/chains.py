@@ -224,7 +224,10 @@ def split_long_axis(maps: Maps, k: int) -> tuple[Maps, Maps]:
 
 
 def copy_links(maps: Maps, source: Planes, threads: int) -> tuple[Link, ...]:
-    """Return the launches that copy pixels along all axes, the last ones first."""
+    """Return the launches that copy pixels along all axes, a few at a time, the last ones first.
+
+    The axes before those are planes of a launch, and the axes after them the numbers of a pixel.
+    """
     result = source.resized(maps, source.dtype)
     if len(maps) <= MAX_AXES:
         return (Link(copies_of(maps, source, threads), result),)
