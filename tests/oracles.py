@@ -155,6 +155,16 @@ def assert_close(
     np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * scale, equal_nan=True)
 
 
+def assert_alike(actual: Array, expected: Array, terms: int = 256) -> None:
+    """Equal but for the order of sums of so many terms, and rounding of integers."""
+    assert actual.dtype == expected.dtype and actual.shape == expected.shape
+    if expected.dtype.kind in "iu":
+        assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
+        return
+    close = terms * float(np.finfo(expected.dtype).eps) * np.nanmax(np.abs(expected))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=close)
+
+
 def assert_stored(actual: Array, exact: Array, tolerance: float, scale: float) -> None:
     """``actual`` are ``exact`` numbers rounded to its dtype, within tolerance * scale.
 

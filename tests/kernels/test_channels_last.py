@@ -7,6 +7,7 @@ from typing import Any
 import cases
 import numpy as np
 import pytest
+from oracles import assert_alike
 
 import gridsample
 from gridsample.definitions.caches import CALLS
@@ -33,17 +34,6 @@ def inputs(dtype: str, grids: int) -> tuple[Array, Array, Array]:
     grid = rng.uniform(-1.2, 1.2, (grids, *OUT, 2)).astype(np.float32)
     grid[0, 0, 0], grid[-1, 1, 1] = np.nan, np.inf
     return image, grid, rng.standard_normal((ITEMS, CHANNELS, *OUT)).astype(image.dtype)
-
-
-def assert_alike(actual: Array, expected: Array) -> None:
-    """Equal but for the order of sums of some hundred terms, and rounding of integers."""
-    assert actual.dtype == expected.dtype and actual.shape == expected.shape
-    if expected.dtype.kind in "iu":
-        assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
-        return
-    scale = np.nanmax(np.abs(expected))
-    close = 256 * float(np.finfo(expected.dtype).eps) * scale
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=close)
 
 
 @LAYOUTS
