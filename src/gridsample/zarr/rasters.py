@@ -27,7 +27,7 @@ from gridsample.geo.warping import Resampling
 from gridsample.io.image import FileError, as_file_error, require
 from gridsample.io.nodata import ATTRIBUTE, number_of_array
 from gridsample.io.omezarr import Multiscale, codecs_like, read_multiscale
-from gridsample.io.resuming import describe_source, resumable
+from gridsample.io.resuming import describe_source, has_results, resumable
 from gridsample.io.stores import CACHE_BYTES, Traffic, counting_store, files_of, keys_of
 from gridsample.zarr.layouts import Layout, Progress, complete_layout
 
@@ -200,29 +200,25 @@ def write_reprojected(
         store = counting_store(folder, raster.traffic, read_only=False)
         known = keys_of(store, "")
         lazy = {str(name): item for name, item in result.variables.items() if item.chunks}
-        if not any(key.startswith(f"{name}/") and is_chunk(key) for key in known for name in lazy):
+        folders = tuple([f"{name}/" for name in lazy])
+        if not has_results(key for key in known if key.startswith(folders)):
             create(store, result, raster, layouts)
         with dask.config.set(scheduler="threads", num_workers=threads or os.cpu_count() or 1):
             fill(store, lazy, known, raster.traffic, progress)
     return raster.traffic
 
 
-def is_chunk(key: str) -> bool:
-    """Whether a key of a store is that of a chunk or a shard."""
-    return not key.endswith((".json", ".zarray", ".zattrs"))
-
-
 def create(
     store: Any, result: xarray.Dataset, raster: StoredRaster, layouts: Mapping[Hashable, Layout]
 ) -> None:
     """Write everything but the pixels of lazy arrays."""
+    (version,) = {layout.zarr_format or 3 for layout in layouts.values()}
     encoding = {}
     for name, layout in layouts.items():
-        array, version = raster.arrays[name], layout.zarr_format or 3
         shards = {} if layout.shards is None else {"shards": layout.shards}
-        codecs = codecs_like(array, version, layout.codec)
+        codecs = codecs_like(raster.arrays[name], version, layout.codec)
         encoding[name] = {"chunks": layout.chunks, **shards, **codecs}
-    if array.metadata.zarr_format != version:
+    if any(array.metadata.zarr_format != version for array in raster.arrays.values()):
         for item in result.variables.values():
             item.encoding = {k: value for k, value in item.encoding.items() if k not in STORED}
     result.to_zarr(
