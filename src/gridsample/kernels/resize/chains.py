@@ -180,8 +180,8 @@ def chain_of(
         return (Link(bands_of(maps, source, dtype, numbers, threads), result, strided=True),)
     if k is None:
         bands = tuple([axis_map.band for axis_map in maps])
-        few_axes = source.is_packed and len(maps) <= MAX_AXES
-        if few_axes and planning.picks_first(bands, source.shape[-1]):
+        picks = len(maps) <= MAX_AXES and planning.picks_first(bands, source.shape[-1])
+        if source.is_packed and picks:
             return pick_first(bands, source, dtype, real, threads)
         numbers = Numbers(real, real)
         return (Link(bands_of(maps, source, dtype, numbers, threads), result, strided=True),)

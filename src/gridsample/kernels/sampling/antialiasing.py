@@ -16,6 +16,7 @@ import numpy as np
 
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.plan import Plan
+from gridsample.definitions.shapes import bands_along
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import address_of, array_at, as_float, layout_of
 from gridsample.kernels.run import Ready
@@ -167,25 +168,24 @@ def add_sides(sides: Sequence[Array], grid: Array, gradient: Array, threads: int
     """Add the gradients of sides to that of a grid."""
     if not sides:
         return
-    points, rows = as_float(grid).astype(gradient.dtype, copy=False), gradient.shape[1]
+    points = as_float(grid).astype(gradient.dtype, copy=False)
     # Points that are not finite are neighbours of none.
     missing = None if np.isfinite(points).all() else ~np.isfinite(points).all(-1)
     kept = gradient[missing] if missing is not None else None
-    step = max(1, BAND * rows // gradient.size)
-    bands = [(first, min(first + step, rows)) for first in range(0, rows, step)]
-    pool.run([functools.partial(add_band, sides, gradient, *band) for band in bands], threads)
+    bands = bands_along(gradient.shape, BAND, 1)
+    pool.run([functools.partial(add_band, sides, gradient, band) for band in bands], threads)
     if missing is not None:
         gradient[missing] = kept
 
 
-def add_band(sides: Sequence[Array], gradient: Array, first: int, last: int) -> None:
+def add_band(sides: Sequence[Array], gradient: Array, rows: slice) -> None:
     """Add to some rows of a grid's gradient, which are along its slowest axis."""
-    *others, slowest = sides
+    (*others, slowest), first, last = sides, rows.start, rows.stop
     begin, end = max(first, 1), min(last, len(gradient[0]) - 1)
     gradient[:, begin:last] += slowest[:, begin - 1 : last - 1]
     gradient[:, first:end] -= slowest[:, first + 1 : end + 1]
     for a, side in enumerate(others):
         # The axis comes first here.
-        target, band = (np.moveaxis(array[:, first:last], -2 - a, 0) for array in (gradient, side))
+        target, band = (np.moveaxis(array[:, rows], -2 - a, 0) for array in (gradient, side))
         target[1:] += band[:-1]
         target[:-1] -= band[1:]
