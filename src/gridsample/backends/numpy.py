@@ -418,10 +418,8 @@ class NumPy(Backend):
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
         like = empty(size, sums, options.channels_last(), np.zeros)
         cpu, order = on_cpu(), options.order
-        samples, needs = (
-            cpu.Samples(like, grid, values),
-            cpu.NeededGradients(True, False, dtype=plan.dtype),
-        )
+        samples = cpu.Samples(like, grid, values)
+        needs = cpu.NeededGradients(True, False, dtype=plan.dtype)
         gradients = cpu.backward(plan, samples, needs, order=order, threads=options.threads)
         grad_image: Array = gradients.image
         return grad_image
