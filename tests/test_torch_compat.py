@@ -250,7 +250,7 @@ PLANE = torch.zeros(1, 1, 4, 4)
     [
         (PLANE, {"size": 2, "mode": "garbage"}),
         (PLANE[0, 0], {"size": 2}),
-        (PLANE[None, None], {"size": 2}),
+        (PLANE[(None,) * 7], {"size": 2}),
         (PLANE, {}),
         (PLANE, {"size": 2, "scale_factor": 2}),
         (PLANE, {"size": (2, 2, 2)}),
@@ -273,6 +273,19 @@ def test_resizing_errors_have_torchs_types(image: Any, options: dict[str, Any]) 
         functional.interpolate(image, **options)
     with patch(), pytest.raises(type(theirs.value)):
         functional.interpolate(image, **options)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "area"])
+def test_images_of_more_axes_than_torchs(mode: str) -> None:
+    """They are resized as by `gridsample.interpolate`; ``strict`` has torch's errors."""
+    image = torch.arange(3 * 4 * 2 * 5.0).reshape(1, 1, 3, 4, 2, 5)
+    with pytest.raises(NotImplementedError) as theirs:
+        functional.interpolate(image, size=3, mode=mode)
+    with patch():
+        result = functional.interpolate(image, size=3, mode=mode)
+    torch.testing.assert_close(result, gridsample.interpolate(image, size=(3,) * 4, mode=mode))
+    with patch(strict=True), pytest.raises(type(theirs.value)):
+        functional.interpolate(image, size=3, mode=mode)
 
 
 def test_inputs_only_torch_supports_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -679,7 +679,7 @@ def torch_samples(image: Tensor, grid: Tensor, mode: Any, padding_mode: Any) -> 
 
 def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
     """Return whether torch accepts a call that gridsample accepts or rounds differently."""
-    if not image.numel():
+    if not image.numel() or image.dim() not in RESIZING:
         return False
     if mode in NEAREST:
         return not antialias and (image.is_floating_point() or image.dtype == torch.uint8)
