@@ -10,11 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.definitions.footprints import ATTACH, DETACH, Footprint
-from gridsample.definitions.options import checked, plan_of
-from gridsample.definitions.plan import Plan
-from gridsample.definitions.request import Request
-
 Array = np.ndarray[Any, Any]
 
 MODES = ("nearest", "linear", "cubic")
@@ -122,26 +117,6 @@ def coordinates(positions: Array, spatial: Sequence[int], align_corners: bool) -
     if align_corners:
         return 2 * positions / np.maximum(size - 1, 1) - 1
     return (2 * positions + 1) / size - 1
-
-
-def plan_for(
-    image: tuple[int, ...],
-    dtype: Any,
-    grid: tuple[int, ...],
-    grid_type: Any,
-    *names: Any,
-    **options: Any,
-) -> Plan:
-    """The plan of a call with these shapes and dtypes; names are mode, padding_mode and so on.
-
-    Options may have a `Footprint`.
-    """
-    footprint = options.pop("footprint", None)
-    if isinstance(footprint, Footprint):
-        how = ATTACH if footprint.attached else DETACH
-        options |= {"antialias": True, "max_samples": footprint.max_samples, "footprint": how}
-    resolved = checked(Request(*names, **options), image, grid)
-    return plan_of(image, dtype, grid, grid_type, resolved)
 
 
 def positions(grid: Array, spatial: Sequence[int], align_corners: bool) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import cases
 import numpy as np
 import oracles
+import plans
 import pytest
 import torch
 from torch import Tensor
@@ -69,7 +70,7 @@ def check(
     modes = tuple(mode) if isinstance(mode, tuple | list) else (mode,) * rank
     names = modes, oracles.per_axis(boundary, rank)
     arrays = image.numpy(), grid.numpy(), values.numpy()
-    plan = cases.plan_for(
+    plan = plans.plan_for(
         tuple(image.shape),
         arrays[0].dtype,
         tuple(grid.shape),

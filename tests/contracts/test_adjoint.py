@@ -4,6 +4,7 @@ import itertools
 
 import cases
 import numpy as np
+import plans
 import pytest
 from oracles import assert_close
 
@@ -16,7 +17,7 @@ ITEMS = pytest.mark.parametrize(("items", "grid_items"), [(2, 2), (1, 3), (3, 1)
 
 
 def plan_of(image, grid, modes, boundaries, align_corners):
-    return cases.plan_for(
+    return plans.plan_for(
         *(image.shape, image.dtype, grid.shape, grid.dtype), modes, boundaries, align_corners
     )
 

@@ -154,7 +154,7 @@ def run(code, **environment):
 LARGER = """
 import dataclasses
 import numpy as np
-from cases import plan_for
+from plans import plan_for
 from gridsample.kernels import sampling
 
 image, grid, out = make((1, 1, 4, 5)), make((1, 7, 2)), make((1, 1, 7))

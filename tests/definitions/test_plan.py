@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import cases
 import numpy as np
+import plans
 import pytest
 
 import gridsample
@@ -22,7 +22,7 @@ IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.floa
 
 
 def plan(mode: object = "bilinear", padding: object = "zeros", align: bool = False) -> Plan:
-    return cases.plan_for(IMAGE.shape, IMAGE.dtype, GRID.shape, GRID.dtype, mode, padding, align)
+    return plans.plan_for(IMAGE.shape, IMAGE.dtype, GRID.shape, GRID.dtype, mode, padding, align)
 
 
 def test_plans_describe_their_call() -> None:
@@ -81,7 +81,7 @@ def test_a_plan_cannot_be_changed() -> None:
     ],
 )
 def test_sums_use_a_wide_enough_dtype(image: str, grid: str, real: str) -> None:
-    result = cases.plan_for(IMAGE.shape, np.dtype(image), GRID.shape, np.dtype(grid))
+    result = plans.plan_for(IMAGE.shape, np.dtype(image), GRID.shape, np.dtype(grid))
     assert result.real == real
     assert result.dtype == image
 
@@ -99,7 +99,7 @@ def test_planning_imports_only_numpy() -> None:
 def made_with(image: tuple[int, ...] = IMAGE.shape, **changes: object) -> Plan:
     grid = (1, 4, 6, len(image) - 2)
     real = np.dtype(np.float32)
-    return cases.plan_for(image, real, grid, real, **changes)
+    return plans.plan_for(image, real, grid, real, **changes)
 
 
 def test_a_method_is_a_mode() -> None:

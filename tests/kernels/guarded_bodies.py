@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import cases
 import numpy as np
+import plans
 import pytest
 from guarded import Guarded, maker, prefer
 
@@ -76,7 +77,7 @@ class Case(NamedTuple):
 
     def plan(self, mode: Any, **options: Any) -> Plan:
         """Return the plan of a call."""
-        return cases.plan_for(
+        return plans.plan_for(
             self.image.shape,
             self.image.dtype,
             self.grid.shape,

@@ -12,6 +12,7 @@ from typing import Any
 
 import cases
 import numpy as np
+import plans
 from guarded import ALLOCATING, Guarded, maker, prefer
 from missing_images import without_kernels
 from oracles import assert_close, reference_gradients, reference_output
@@ -65,7 +66,7 @@ class Call:
     def plan(self) -> Any:
         """Return the plan of the call."""
         image, grid = self.image, self.grid
-        return cases.plan_for(image.shape, image.dtype, grid.shape, grid.dtype, *self.options)
+        return plans.plan_for(image.shape, image.dtype, grid.shape, grid.dtype, *self.options)
 
     def differentiate(self) -> None:
         """Compute first derivatives; some are NaN."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import cases
 import numpy as np
+import plans
 import pytest
 
 import gridsample
@@ -98,7 +99,7 @@ def test_second_derivatives(channels: int, mode: str, boundary: str, upstream: b
     image, grid, values = inputs(channels)
     rng = cases.generator("layouts agree", "second")
     by_image, by_grid = rng.standard_normal(image.shape), rng.standard_normal(grid.shape)
-    plan = cases.plan_for(image.shape, image.dtype, grid.shape, grid.dtype, mode, boundary, False)
+    plan = plans.plan_for(image.shape, image.dtype, grid.shape, grid.dtype, mode, boundary, False)
     for needs in (
         kernels.NeededGradients(values=True),
         kernels.NeededGradients(False),

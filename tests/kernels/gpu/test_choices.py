@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import cases
 import numpy as np
+import plans
 
 from gridsample.kernels.gpu import choices
 from gridsample.kernels.gpu.choices import Choices, describe
@@ -17,6 +17,6 @@ def test_constants_are_the_indices_of_fields() -> None:
 
 def test_absent_axes_are_described_like_any_other() -> None:
     dtype = np.dtype("float32")
-    plan = cases.plan_for((1, 1, 1), dtype, (1, 1, 1), dtype, "nearest")
+    plan = plans.plan_for((1, 1, 1), dtype, (1, 1, 1), dtype, "nearest")
     # Its position is not computed: it is where its only pixel is.
     assert describe(plan, 0, 0)._replace(coords=choices.IN_PIXELS) == choices.ALONE

@@ -14,6 +14,7 @@ from typing import Any
 import cases
 import numpy as np
 import oracles
+import plans
 import pytest
 import torch
 from torch import Tensor
@@ -127,7 +128,7 @@ def test_calls_select_the_kernels_of_a_gpu(last: bool, monkeypatch: pytest.Monke
     image = rolled(image) if last else image
     dtype = np.dtype("float32")
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
-    plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
+    plan = plans.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
     launch, sums = launching.LaunchOptions(wrap=Warmed), cuda.exact_sums(image, gpu.additions(plan))
     gpu.gather(plan, image, grid, out, (0, 0), options=launch)
@@ -167,7 +168,7 @@ def test_footprint_calls_share_one_kernel_for_all_levels_and_sizes(
     image, grid, values = (t.float() for t in inputs(1))
     dtype, launch = np.dtype("float32"), launching.LaunchOptions(wrap=Warmed)
     for size, most in ((7, 2), (6, 16)):
-        plan = cases.plan_for(
+        plan = plans.plan_for(
             (2, 3, size),
             dtype,
             tuple(grid.shape),

@@ -12,6 +12,7 @@ from typing import Any
 import cases
 import numpy as np
 import oracles
+import plans
 import pytest
 import torch
 
@@ -239,7 +240,7 @@ def test_affine_maps_match_their_grids(rank: int, corners: bool) -> None:
 
     dtype = np.dtype(float)
     names = ("linear",) * rank, ("border",) * rank
-    plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names, corners)
+    plan = plans.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names, corners)
     launch = launching.LaunchOptions(affine=True, interpreted=True)
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
     gpu.gather(plan, image, theta.detach(), out, (0,) * rank, options=launch)
@@ -357,7 +358,7 @@ def test_a_second_launch_takes_the_addresses_of_its_own_tensors(
     gpu.gather_call.cache_clear()
     image, grid, values = inputs(2)
     dtype, names = np.dtype("float64"), (("linear",) * 2, ("border",) * 2)
-    plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
+    plan = plans.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
     calls = [(image.clone(), grid.clone(), values.clone()) for _ in range(2)]
     for tensors in calls:
         gpu.gather(plan, *tensors, (0, 0))

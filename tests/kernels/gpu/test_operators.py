@@ -8,6 +8,7 @@ from typing import Any
 import cases
 import numpy as np
 import oracles
+import plans
 import pytest
 import torch
 from torch import Tensor
@@ -79,7 +80,7 @@ def test_fill_values_in_every_storage_dtype(name: str, mode: str, extrapolate: b
     numbers = (image.float() if name == "bfloat16" else image).numpy()
     names = (mode,) * 2, ("border" if not extrapolate else "constant",) * 2
     dtype = np.dtype("float32") if name == "bfloat16" else numbers.dtype
-    plan = cases.plan_for(
+    plan = plans.plan_for(
         tuple(image.shape),
         dtype,
         tuple(grid.shape),
@@ -122,7 +123,7 @@ def test_double_backward_matches_the_reference(
     image, grid, values = inputs(1, 9)
     grid = grid if coords == "normalized" else 5 * grid + 2
     fill, counts = 1.5, {"coords": coords, "extrapolate": extrapolate}
-    plan = cases.plan_for(
+    plan = plans.plan_for(
         tuple(image.shape),
         np.dtype(float),
         tuple(grid.shape),
