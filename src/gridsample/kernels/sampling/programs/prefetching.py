@@ -14,15 +14,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from gridsample.kernels.caches import CACHES
 from gridsample.kernels.sampling.programs.groups import Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.points import Points
 from gridsample.kernels.sampling.programs.sampler import Sampler
 from gridsample.kernels.sampling.programs.states import States
-from gridsample.kernels.vector import Pointer, Value
+from gridsample.kernels.vector import Pointer, Value, kind_of
 
-# Points of a group whose pixels are asked for: neighbouring points share lines of the cache, more
-# of them than those that are apart because they have footprints.
+# Points of a group whose pixels are asked for, at least: neighbouring points share lines of the
+# cache, unless their pixels are long, and more of them than those that are apart because they have
+# footprints.
 ASKED, ASKED_APART = 4, 8
 # How many rows apart two neighbours of those asked for may be.  Where points are at random places,
 # what the next ones read cannot be foreseen.
@@ -53,7 +55,9 @@ class Prefetch:
         self.sampler, self.points, self.states = sampler, points, states
         self.function, self.apart = points.function, apart
         lanes, asked = points.lanes, ASKED_APART if apart else ASKED
-        step = max(1, (lanes - 1) // (asked - 1))
+        pixels, kind = sampler.description.pixels, kind_of(sampler.description.image)
+        in_line = CACHES.line // (pixels.channels * kind.bits // 8)
+        step = max(1, min((lanes - 1) // (asked - 1), in_line))
         self.lanes = range(0, lanes, step)
         self.pays, self.near = points.source.prefetches, None
 
