@@ -1,5 +1,5 @@
-"""Labels, means over what is not NaN, and footprints, on arrays between pages that must not be
-touched (see `guarded`), against the reference.
+"""Short pixels, labels, means over what is not NaN, and footprints, on arrays between pages that
+must not be touched (see `guarded`), against the reference.
 
 Run in a process of its own by the tests, which may choose another processor.
 """
@@ -234,6 +234,25 @@ def close(result: Array, expected: Array) -> None:
     np.testing.assert_allclose(result.astype(float), expected.astype(float), rtol=0, atol=slack)
 
 
+def sample_short_pixels(zeros: Any) -> int:
+    """Pixels of 2 to 8 channels, which come last: copies, and rows of numbers."""
+    runs, kinds = 0, ("float32", "uint8", "float64", "int16")
+    for mode in ("nearest", "linear", "cubic", "lanczos4"):
+        for case in calls(kinds, 1.1) + calls(kinds, 0.6):
+            channels = np.arange(2 + runs % 7) % case.image.shape[1]
+            expected = case.expect(reference.gather, mode)[:, channels]
+            short = case._replace(image=case.image[:, channels])
+            result = short.run(mode, zeros, last=True)
+            if mode == "nearest":
+                np.testing.assert_array_equal(result, expected.astype(result.dtype))
+            elif result.dtype == np.float32:
+                np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5)
+            else:
+                close(result, expected)
+            runs += 1
+    return runs
+
+
 def sample_labels(zeros: Any) -> int:
     """Votes of taps, and of the taps of footprints."""
     runs = 0
@@ -375,7 +394,8 @@ def main(side: str) -> None:
     zeros = maker(side)
     for name in ("sampling.antialiasing", "sampling.averages", "sampling.layouts", "run"):
         importlib.import_module(f"gridsample.kernels.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
-    runs = sample_labels(zeros) + sample_footprints(zeros) + sample_means(zeros)
+    runs = sample_short_pixels(zeros) + sample_labels(zeros)
+    runs += sample_footprints(zeros) + sample_means(zeros)
     runs += sample_weighted_means(zeros) + differentiate_means(zeros)
     print(f"{runs} runs")
 

@@ -87,10 +87,8 @@ Order = tuple[int, ...]
 
 # The most points of a group of several registers.
 LARGE_GROUP = 32
-# The most channels of a pixel whose lanes are points, if they are read, and if they are added to;
-# and the most numbers of a row of more than two taps.  Eight channels of cubic rows take 1.2 times
-# as long as if lanes were channels, and six of them 0.9 times.
-MAX_READ, MAX_ADDED, MAX_ROW = 8, 4, 24
+# The most channels of a pixel whose lanes are points, if they are read, and if they are added to.
+MAX_READ, MAX_ADDED = 8, 4
 
 
 # A program takes 50 to 150 kB.
@@ -220,8 +218,7 @@ class Preparation:
         """Whether it pays to read the channels of pixels into registers whose lanes are points."""
         if way is Copies:
             return channels * kind_of(self.image.kind).bits <= MAX_WORD
-        numbers = channels * (self.rules[0].method.taps if way is Rows else 1)
-        return channels <= (MAX_ADDED if self.adds else MAX_READ) and numbers <= MAX_ROW
+        return channels <= (MAX_ADDED if self.adds else MAX_READ)
 
     def describe_pixels(self, channels: int, in_lanes: bool) -> KnownPixels:
         """Describe the strides of arrays whose channels are read so many at a time."""

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from gridsample.definitions.caches import cached_property
 from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.listed import (
     Block,
     CountedChannels,
     ListedTaps,
     Point,
+    Register,
     blocks,
     padded,
 )
@@ -131,12 +133,17 @@ class Channels(Sweep):
         conditions = [reads.inside, state.valid.all()]
         conditions += [adds.inside, group.fresh.all()] if self.adds else []
         conditions += [] if state.outside is None else [~state.outside.any()]
+        if self.longer_block is not None:
+            conditions.append((state.first.value <= self.last_of(self.longer_block)).all())
 
         def together() -> list[Value]:
             if isinstance(self.sampler, Copies):  # a few instructions each
                 for lane in range(function.lanes):
                     point = Point(function.as_index(lane), place(lane))
-                    self.process_point(point, reads, adds, planes)
+                    if self.longer_block is not None and lane < function.lanes - 1:
+                        self.process_block(point, self.longer_block, reads, adds, planes)
+                    else:
+                        self.process_point(point, reads, adds, planes)
                 return []
             with function.loop(0, function.lanes) as loop:
                 self.process_point(Point(loop.index, place(loop.index)), reads, adds, planes)
@@ -164,15 +171,21 @@ class Channels(Sweep):
         """Process one point, block after block."""
         self.clear_products(point)
         with self.blocks(planes.channels) as block:
-            values = self.upstream(point, block, planes)
-            results = self.results(point, block, values, reads, planes)
-            self.add_products(point, block, results)
-            self.store_results(point, block, [each.stored for each in results], planes)
-            for name in self.adds:
-                orders = self.live([*results[0].shares[name]])
-                shares = {o: block.counted([r.shares[name][o] for r in results]) for o in orders}
-                if shares:
-                    ListedTaps(point, block, adds, planes.pixels[name]).add(shares)
+            self.process_block(point, block, reads, adds, planes)
+
+    def process_block(
+        self, point: Point, block: Block, reads: TapList, adds: TapList, planes: Planes
+    ) -> None:
+        """Process some channels of one point."""
+        values = self.upstream(point, block, planes)
+        results = self.results(point, block, values, reads, planes)
+        self.add_products(point, block, results)
+        self.store_results(point, block, [each.stored for each in results], planes)
+        for name in self.adds:
+            orders = self.live([*results[0].shares[name]])
+            shares = {o: block.counted([r.shares[name][o] for r in results]) for o in orders}
+            if shares:
+                ListedTaps(point, block, adds, planes.pixels[name]).add(shares)
 
     def upstream(self, point: Point, block: Block, planes: Planes) -> dict[str, list[Value]]:
         """Read the numbers of arrays of points."""
@@ -197,6 +210,29 @@ class Channels(Sweep):
         """Loop over the blocks of ``count`` channels; the last one may overlap the one before."""
         lanes, channels = self.function.lanes, self.description.pixels.channels
         return blocks(self.function, lanes, channels, count)
+
+    @cached_property
+    def longer_block(self) -> Block | None:
+        """The channels of a pixel that is copied, and what follows it, up to a power of two.
+
+        A group's next point overwrites that.  None if it must not be read, or written.
+        """
+        pixels = self.description.pixels
+        length = 1 << (pixels.channels - 1).bit_length()
+        upwards = pixels.fills_words and pixels.contiguous and not self.points.source.listed
+        fits = pixels.channels < length <= self.function.lanes
+        copied = isinstance(self.sampler, Copies)
+        return Block(0, [Register(0, length)]) if copied and upwards and fits else None
+
+    def last_of(self, block: Block) -> Value:
+        """Return the last offset at which a longer block is in the image."""
+        steps = [
+            (size - 1) * stride
+            for size, stride in zip(self.call.sizes, self.call.strides, strict=True)
+        ]
+        longer = block.registers[0].lanes - self.description.pixels.channels
+        last: Value = functools.reduce(operator.add, steps) - longer
+        return last.to(self.sampler.offset_kind)
 
     # The formula ----------------------------------------------------------------------------------
 
@@ -256,7 +292,8 @@ class Channels(Sweep):
     def guarded_sums(self, taps: ListedTaps, name: str) -> Registers:
         """Sum the taps of a point in an array of pixels; of one that has none, nothing is read.
 
-        Sums that vanish are constants.
+        Where pixels are copied, points without any have the offset of some pixel.  Sums that vanish
+        are constants.
         """
         point, function = taps.point, self.function
         orders = self.live(self.reads[name])
@@ -271,7 +308,7 @@ class Channels(Sweep):
             flat.extend(read())
             return flat
 
-        if point.valid is None or not orders:
+        if point.valid is None or not orders or isinstance(self.sampler, Copies):
             values = read()
         else:
             here = point.valid if point.outside is None else point.valid & ~point.outside

@@ -7,6 +7,8 @@ channels of all taps along x.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,8 +17,10 @@ from gridsample.kernels.sampling.programs.interleaving import interleave
 from gridsample.kernels.sampling.programs.states import Offsets
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of, transpose
 
-# The bits of the longest word.
-MAX_WORD = 64
+# The bits of the longest word, and of the longest load.
+MAX_WORD, MAX_LOAD = 64, 128
+# The bits of the shortest numbers that are transposed in registers.
+MIN_TRANSPOSED = 32
 
 
 def read_each(plane: Pointer, offsets: Offsets) -> Value:
@@ -81,7 +85,7 @@ def read_numbers(row: Pointer, offsets: Offsets, count: int, longer: bool = Fals
         return [read_each(row, offsets)]
     word_length = 1 << (count - 1).bit_length()
     if longer and word_length * row.kind.bits <= MAX_WORD and word_length > count:
-        return read_earlier(row, offsets, count, word_length)
+        return elements_of(read_word(row, offsets, count, longer), row.kind, count)
     length, numbers = load_length(row, count, offsets.value.lanes), list[Value]()
     for begin in [*range(0, count - length + 1, length), *[count - length] * (count % length > 0)]:
         part = read_block(row.at(begin), offsets, length)
@@ -91,10 +95,9 @@ def read_numbers(row: Pointer, offsets: Offsets, count: int, longer: bool = Fals
 
 def load_length(row: Pointer, count: int, lanes: int) -> int:
     """Return how many of ``count`` elements a load reads: a power of two."""
-    length = 1 << (count.bit_length() - 1)
-    while length * row.kind.bits > MAX_WORD and length > lanes:
-        length //= 2
-    return length
+    bits = row.kind.bits
+    most = MAX_LOAD if lanes >= MAX_LOAD // max(bits, MIN_TRANSPOSED) else MAX_WORD
+    return min(1 << (count.bit_length() - 1), most // bits)
 
 
 def read_block(row: Pointer, offsets: Offsets, length: int) -> list[Value]:
@@ -106,26 +109,47 @@ def read_block(row: Pointer, offsets: Offsets, length: int) -> list[Value]:
         return [*read_pairs(row, offsets)]
     if bits <= MAX_WORD:
         return elements_of(read_words(row, offsets, kind_of(f"uint{bits}")), row.kind, length)
-    # Register k has the elements of the points k, k + length, ...; once it is transposed, element k
-    # of all points in their order.
-    each = lanes // length
-    places = offsets.places()
+    # Register k has the numbers of the points k, k + count, ...; once it is transposed, number k of
+    # all points in their order.
+    narrow = row.kind.bits < MIN_TRANSPOSED
+    number = kind_of(f"uint{MIN_TRANSPOSED}") if narrow else row.kind
+    count = bits // number.bits
+    places = [row.at(place).cast(number) for place in offsets.places()]
     registers = [
-        joined([row.load(places[k + part * length], length) for part in range(each)])
-        for k in range(length)
+        joined([places[k + begin].load(0, count) for begin in range(0, lanes, count)])
+        for k in range(count)
     ]
-    return transpose(registers)
+    numbers = transpose(registers)
+    if not narrow:
+        return numbers
+    each = number.bits // row.kind.bits
+    return [element for word in numbers for element in elements_of(word, row.kind, each)]
 
 
-def read_earlier(row: Pointer, offsets: Offsets, count: int, length: int) -> list[Value]:
-    """Read a word of ``length`` elements, of which the last are those at the offsets.
+def read_word(row: Pointer, offsets: Offsets, count: int, longer: bool) -> Value:
+    """Read ``count`` neighbouring elements at each offset as the lowest bits of a word.
 
-    Close to the beginning of the image, they are the first ones.
+    The bits above them are any.  ``longer`` as in `read_numbers`.
     """
-    word, offset = kind_of(f"uint{length * row.kind.bits}"), offsets.value
-    earlier = offset.minimum(length - count)
-    words = read_words(row, Offsets(offset - earlier), word)
-    return elements_of(words >> earlier.to(word) * row.kind.bits, row.kind, count)
+    length = 1 << (count - 1).bit_length()
+    word = kind_of(f"uint{length * row.kind.bits}")
+    if length == count:
+        return read_words(row, offsets, word)
+    if not longer:
+        return joined_in_words(read_numbers(row, offsets, count), word)
+    # The word begins some elements earlier, except close to the beginning of the image.
+    earlier = offsets.value.minimum(length - count)
+    words = read_words(row, Offsets(offsets.value - earlier), word)
+    return words >> earlier.to(word) * row.kind.bits
+
+
+def joined_in_words(elements: Sequence[Value], word: Kind) -> Value:
+    """Return words with some elements as their lowest bits, the first one lowest."""
+    bits = elements[0].kind.bits
+    parts = [
+        element.bitcast(f"uint{bits}").to(word) << k * bits for k, element in enumerate(elements)
+    ]
+    return functools.reduce(operator.or_, parts)
 
 
 def elements_of(words: Value, kind: Kind, count: int) -> list[Value]:

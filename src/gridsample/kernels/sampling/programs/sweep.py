@@ -2,7 +2,8 @@
 
 `Sweep` writes them for points of one sample whose lanes are points.  Its subclasses write those for
 pixels whose channels are lanes (`channels`), for points of several samples (`samples`), for both
-(`footprint_channels`), and for labels (`labels`).
+(`footprint_channels`), for pixels that are copied as words (`copied_words`), and for labels
+(`labels`).
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def body_of(description: Description) -> type[Sweep]:
     if description.pixels.in_lanes:
         path = "footprint_channels.FootprintChannels" if sampled else "channels.Channels"
         return load_body(path)
+    if description.way is Copies and description.pixels.channels > 1:
+        return load_body("copied_words.CopiedWords")
     paths = {
         (False, False): "sweep.Sweep",
         (True, False): "samples.Samples",

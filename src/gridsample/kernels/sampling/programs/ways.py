@@ -16,11 +16,11 @@ from typing import NamedTuple
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import Counting
-from gridsample.kernels.sampling.programs.loads import NeighbourLayout, read_numbers
+from gridsample.kernels.sampling.programs.loads import read_each, read_word
 from gridsample.kernels.sampling.programs.operation import Operation
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.rows import Rows
-from gridsample.kernels.sampling.programs.sampler import KnownPixels, Sampler
+from gridsample.kernels.sampling.programs.sampler import Description, KnownPixels, Sampler
 from gridsample.kernels.sampling.programs.states import State, added, further
 from gridsample.kernels.sampling.programs.sums import (
     GroupTaps,
@@ -28,11 +28,19 @@ from gridsample.kernels.sampling.programs.sums import (
     TapSums,
     either,
 )
-from gridsample.kernels.vector import Pointer, Value
+from gridsample.kernels.sampling.settings import Call
+from gridsample.kernels.vector import Function, Pointer, Value
 
 
 class Copies(Sampler):
-    """Copies one pixel to each point, as it is, not as a real number: see `CopiedPixels`."""
+    """Copies one pixel to each point, as it is, not as a real number: see `CopiedPixels`.
+
+    Several channels are one word (`copied_words`), unless they are lanes.
+    """
+
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
+        super().__init__(function, description, call)
+        self.channels = 1
 
     @classmethod
     def applies(cls, plan: Plan, rules: Rules, pixels: KnownPixels, operation: Operation) -> bool:
@@ -67,7 +75,7 @@ class Copies(Sampler):
 
     def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the only tap of each point."""
-        return CopiedPixels(state, self.neighbours_in_memory)
+        return CopiedPixels(state, self.description.pixels)
 
     def near(self, state: State) -> Pointer:
         """Return the offset of each point's pixel, in memory."""
@@ -84,28 +92,31 @@ class CopiedPixels(NamedTuple):
 
     Attributes:
         state: the state of the points.
-        layout: where the channels of a pixel are, which are read as a word if there are several.
+        pixels: what is known of pixels, which are read as words if they have several channels.
     """
 
     state: State
-    layout: NeighbourLayout
+    pixels: KnownPixels
 
     def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
         """Return the pixels."""
         state = self.state
 
         def read() -> list[Value]:
-            _, channels, fills_words = self.layout
-            numbers = read_numbers(plane, state.first, channels, fills_words)
-            pixels = [number.to(plane.kind.loaded) for number in numbers]
-            if state.dropped is None:
-                return pixels
-            return [state.dropped.select(*pair) for pair in zip(dropped, pixels, strict=True)]
+            pixel = self.read(plane)
+            return [pixel if state.dropped is None else state.dropped.select(dropped[0], pixel)]
 
         if state.outside is None:
             return dict(zip(orders, read(), strict=True))
         pixels = plane.function.choose(state.outside.all(), lambda: dropped, read, likely=False)
         return dict(zip(orders, pixels, strict=True))
+
+    def read(self, plane: Pointer) -> Value:
+        """Read the pixel of each point."""
+        first, channels = self.state.first, self.pixels.channels
+        if channels == 1:
+            return read_each(plane, first).to(plane.kind.loaded)
+        return read_word(plane, first, channels, self.pixels.fills_words)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Raise an error: nothing is added to pixels that are copied."""
