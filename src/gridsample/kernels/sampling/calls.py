@@ -51,6 +51,7 @@ from gridsample.kernels.sampling.levels import (
     plan_at,
     scratch_of,
 )
+from gridsample.kernels.sampling.paying import max_short
 from gridsample.kernels.sampling.programs.axes import have_knots, rules_of
 from gridsample.kernels.sampling.programs.counting import TapRule
 from gridsample.kernels.sampling.programs.loads import MAX_WORD
@@ -87,8 +88,6 @@ Order = tuple[int, ...]
 
 # The most points of a group of several registers.
 LARGE_GROUP = 32
-# The most channels of a pixel whose lanes are points, if they are read, and if they are added to.
-MAX_READ, MAX_ADDED = 8, 4
 
 
 # A program takes 50 to 150 kB.
@@ -200,12 +199,17 @@ class Preparation:
 
         Lanes are points, or the channels themselves where pixels are long, or copied.
         """
-        channels = 1
-        if not self.operation.votes:
-            arrays = self.layouts.image, self.layouts.values, self.gradient
-            weights = self.layouts.means.weights if self.layouts.means else None
-            channels = channels_with_weights(weights, *filter(None, arrays))
-        short = self.describe_pixels(channels, in_lanes=False)
+        weights = self.layouts.means.weights if self.layouts.means else None
+        arrays, values = [*filter(None, (self.layouts.image, self.gradient))], self.layouts.values
+        votes = self.operation.votes
+        channels = 1 if votes else channels_with_weights(weights, *arrays, values)
+        alone = 1 if votes else channels_with_weights(weights, *arrays)
+        if channels == 1 < alone:
+            apart = self.describe_pixels(alone, apart=True)
+            way = way_for(self.plan, self.rules, apart, self.operation)
+            if way is not Copies and self.are_short(alone, way):
+                return alone, apart, way
+        short = self.describe_pixels(channels)
         way = way_for(self.plan, self.rules, short, self.operation)
         if channels == 1 or self.are_short(channels, way):
             keeps = channels == 1 and self.operation.fills and way is Rows and self.level is None
@@ -218,9 +222,11 @@ class Preparation:
         """Whether it pays to read the channels of pixels into registers whose lanes are points."""
         if way is Copies:
             return channels * kind_of(self.image.kind).bits <= MAX_WORD
-        return channels <= (MAX_ADDED if self.adds else MAX_READ)
+        return channels <= max_short(self.adds)
 
-    def describe_pixels(self, channels: int, in_lanes: bool) -> KnownPixels:
+    def describe_pixels(
+        self, channels: int, in_lanes: bool = False, apart: bool = False
+    ) -> KnownPixels:
         """Describe the strides of arrays whose channels are read so many at a time."""
         image, weights, kind = self.image, self.pixel_weights, kind_of(self.image.kind)
         x_contiguous = image.strides[0] == channels and not kind.packed
@@ -231,14 +237,15 @@ class Preparation:
             if not in_lanes and (kind_of(weights.kind).packed or weights.strides[0] != 1):
                 # Pixels and weights are read alike: one by one.
                 x_contiguous = False
-        upwards = min(*image.strides, image.item) >= 0
+        upwards, point = min(*image.strides, image.item) >= 0, 1 if apart else channels
         return KnownPixels(
             x_contiguous,
-            contiguous=spacing_of(self.layouts.values) == channels
-            and self.items_follow(self.values.item, channels),
+            contiguous=spacing_of(self.layouts.values) == point
+            and self.items_follow(self.values.item, point),
             wide=extent + channels >= (1 << 31) - 2 or not holds_indices(self.plan),
             channels=channels,
             in_lanes=in_lanes,
+            apart=apart,
             parts=self.plan.dtype.kind == "c",
             fills_words=upwards and self.plan.spatial[-1] * channels * kind.bits >= MAX_WORD,
         )

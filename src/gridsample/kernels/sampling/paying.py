@@ -15,6 +15,8 @@ from gridsample.kernels.sampling.layouts import are_runs, channels_together, ele
 LARGEST_COPY, COPIED_AT_ONCE = 1 << 25, 1 << 20
 # The most bytes of a number that `copies.prepare_transposition` moves.
 MAX_MOVED = 8
+# The most channels of a pixel whose lanes are points, if they are read, and if they are added to.
+MAX_READ, MAX_ADDED = 8, 4
 # The fewest channels that are made neighbours.
 MIN_CHANNELS = 8
 # The fewest samples for which only one of the two, the image or the samples, is copied.
@@ -25,6 +27,11 @@ TAPS_READ, TAPS_ADDED = 16, 4
 # The fewest if these are read from planes of so many pixels, or two along each axis are added to
 # planes: such planes are processed in blocks, and stay in the cache (`division.Blocks`).
 TAPS_READ_IN_BLOCKS, PLANE_IN_BLOCKS, TAPS_ADDED_IN_BLOCKS = 64, 1 << 15, 16
+
+
+def max_short(adds: bool) -> int:
+    """Return the most channels of a pixel whose lanes are points; ``adds`` if it is added to."""
+    return MAX_ADDED if adds else MAX_READ
 
 
 @cached_call(256)
@@ -70,7 +77,8 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
     """Whether to copy those of these arrays that are planes, so that all channels are neighbours.
 
     Runs save time for each tap, most if they are added to, and copies take time for each pixel.  Of
-    two taps along an axis, reading takes less time in planes.
+    two taps along an axis, reading takes less time in planes.  Samples of short pixels may be
+    planes (`KnownPixels.apart`), unless numbers are complex.
 
     Args:
         plan: the plan.
@@ -89,7 +97,9 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
     enough = numbers >= FEW_SAMPLES or not (image_runs or values_run)
     pays = enough and numbers * values[2].itemsize <= LARGEST_COPY
     if image_runs:
-        return pays and not plan.nearest and (many or plan.channels >= MIN_CHANNELS)
+        apart = plan.dtype.kind != "c" and plan.channels <= max_short(adds)
+        copies = many or plan.channels >= MIN_CHANNELS
+        return pays and copies and not (plan.nearest or apart)
     pixels, taps = math.prod(plan.spatial), max(taps_of(plan), TAPS_ADDED)
     if adds:
         blocks = not many and len(plan.spatial) < 3 and fit_together(plan, element(plan.real))

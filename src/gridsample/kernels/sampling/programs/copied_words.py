@@ -35,9 +35,11 @@ class CopiedWords(Sweep):
         """Return words as they are."""
         return value
 
-    def store_values(self, group: Group, memory: Pointer, values: Sequence[Value]) -> None:
+    def store_values(
+        self, group: Group, planes: Sequence[Pointer], values: Sequence[Value]
+    ) -> None:
         """Write the channels of a group's points, which are neighbours in memory."""
-        (words,), channels = values, self.step
+        (memory,), (words,), channels = planes, values, self.step
         elements = words.bitcast(memory.kind)
         length = elements.lanes // words.lanes
         if group.full is None and self.points.contiguous:

@@ -550,20 +550,25 @@ class Points:
         )
         return values
 
-    def load_channels(self, group: Group, memory: Pointer, channels: int) -> list[Value]:
-        """Read so many numbers of each point, which are neighbours in memory."""
-        if channels == 1:
-            return [self.load_values(group, memory)]
+    def load_channels(self, group: Group, planes: Sequence[Pointer], channels: int) -> list[Value]:
+        """Read some numbers of each point: each from its plane, or all from that of the first."""
+        if len(planes) == channels:
+            return [self.load_values(group, plane) for plane in planes]
+        (memory,) = planes
         if group.full is None and self.contiguous:
             first = memory.at(group.item * self.call.out_item + group.point * channels)
             return self.load_interleaved(first, channels)
         places = self.places_of_values(group)
         return [memory.at(channel).load_each(places) for channel in range(channels)]
 
-    def store_channels(self, group: Group, memory: Pointer, values: Sequence[Value]) -> None:
-        """Write some numbers of each point, which are neighbours in memory."""
-        if len(values) == 1:
-            self.store_values(group, memory, values[0])
+    def store_channels(
+        self, group: Group, planes: Sequence[Pointer], values: Sequence[Value]
+    ) -> None:
+        """Write some numbers of each point, each to its plane, or all to that of the first."""
+        memory = planes[0]
+        if len(planes) == len(values):
+            for plane, value in zip(planes, values, strict=True):
+                self.store_values(group, plane, value)
         elif group.full is None and self.contiguous:
             place = group.item * self.call.out_item + group.point * len(values)
             for k, mixed in enumerate(interleave(values)):

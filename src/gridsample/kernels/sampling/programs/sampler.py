@@ -87,6 +87,7 @@ class KnownPixels(NamedTuple):
             numbers to hold the index of each pixel (`holds_indices`).
         channels: how many channels, which are neighbours in memory, are processed together.
         in_lanes: whether lanes are these channels, rather than points.
+        apart: whether the values of points are planes, although channels are neighbours.
         parts: whether channels are the parts of complex numbers.
         fills_words: whether rows of the image are at least as long as a word, and follow each other
             upwards in memory.
@@ -99,6 +100,7 @@ class KnownPixels(NamedTuple):
     wide: bool
     channels: int = 1
     in_lanes: bool = False
+    apart: bool = False
     parts: bool = False
     fills_words: bool = False
     keeps_weights: bool = False

@@ -121,13 +121,13 @@ class PlaneMemory(NamedTuple):
 
     Attributes:
         pixels: the memory of arrays of pixels that are read or added to.
-        points: that of arrays of points.
+        points: that of arrays of points: of each plane if these are apart, otherwise of the first.
         weights: that of the weights of pixels, or None.
         numbers: the numbers of each plane.
     """
 
     pixels: Mapping[str, Pointer]
-    points: Mapping[str, Pointer]
+    points: Mapping[str, Sequence[Pointer]]
     weights: Pointer | None
     numbers: Sequence[Mapping[str, Value]]
 
@@ -155,9 +155,10 @@ class Sweep:
         used = [order for each in (*self.reads.values(), *self.adds.values()) for order in each]
         self.derivatives = max([max(order[-rank:]) for order in used], default=0)
         self.sampler = description.way(function, description, call)
-        self.channels, contiguous = self.sampler.channels, description.pixels.contiguous
+        self.channels, pixels = self.sampler.channels, description.pixels
+        together = 1 if pixels.apart else self.channels
         self.points = Points(
-            function, description.points, description.axes, contiguous, self.channels, call
+            function, description.points, description.axes, pixels.contiguous, together, call
         )
         self.images = {
             **{n: Image(getattr(call, n), call.image_item, call.image_planes) for n in self.reads},
@@ -286,11 +287,12 @@ class Sweep:
 
     def memory_of(self, points: Strip | Group, plane: Value) -> PlaneMemory:
         """Return where the planes that begin with one are."""
-        begin = self.call.out_planes.load(plane)
+        count = self.channels if self.description.pixels.apart else 1
+        begins = [self.call.out_planes.load(plane + k) for k in range(count)]
         of_points = self.named("points", "read") + self.named("points", "store")
         return PlaneMemory(
             {name: image.plane(points, plane) for name, image in self.images.items()},
-            {name: getattr(self.call, name).at(begin) for name in of_points},
+            {name: [getattr(self.call, name).at(k) for k in begins] for name in of_points},
             self.counts.plane(points, plane) if self.counts else None,
             [self.numbers_of(plane + channel) for channel in range(self.channels)],
         )
@@ -424,9 +426,11 @@ class Sweep:
             for name in self.named("points", "read")
         }
 
-    def store_values(self, group: Group, memory: Pointer, values: Sequence[Value]) -> None:
+    def store_values(
+        self, group: Group, planes: Sequence[Pointer], values: Sequence[Value]
+    ) -> None:
         """Write the numbers of an array of points, for each channel."""
-        self.points.store_channels(group, memory, values)
+        self.points.store_channels(group, planes, values)
 
     def stored(self, value: Value, name: str, lanes: int = 0) -> Value:
         """Convert the numbers of an array to the kind in which they are stored."""
