@@ -1,7 +1,7 @@
 """Footprints of images whose pixels have many channels, which are the lanes of registers.
 
-The same images in planes, whose lanes are points, tell what is right; these are compared with the
-reference elsewhere.
+The same images in planes, a few channels at a time, tell what is right: their lanes are points, and
+they are compared with the reference elsewhere.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gridsample.kernels.sampling.programs.footprint_channels import FootprintCha
 Array = np.ndarray[Any, Any]
 ITEMS, SPATIAL = 2, (13, 17)
 TERMS = 512  # of sums in other orders
+FEW = 8  # channels of planes that are not copied
 # All in one register, in several, in several blocks, and in blocks that overlap.
 CHANNELS = pytest.mark.parametrize("channels", [9, 33, 70, 128])
 
@@ -33,6 +34,25 @@ def last(array: Array) -> Array:
 def planes(array: Array) -> Array:
     """Move the channels of an array (N, ..., C) to the second axis."""
     return np.moveaxis(array, -1, 1)
+
+
+def sampled(image: Array, grid: Array, **options: Any) -> Array:
+    """Sample planes (N, C, ...), some channels at a time."""
+    parts = (image[:, k : k + FEW] for k in range(0, image.shape[1], FEW))
+    return np.concatenate([gridsample.grid_sample(part, grid, **options) for part in parts], 1)
+
+
+def differentiated(
+    upstream: Array, image: Array, grid: Array, **options: Any
+) -> tuple[Array, Array]:
+    """Compute both gradients of planes (N, C, ...), some channels at a time."""
+    parts = [slice(k, k + FEW) for k in range(0, image.shape[1], FEW)]
+    gradients = [
+        gridsample.grid_sample_vjp(upstream[:, part], image[:, part], grid, **options)
+        for part in parts
+    ]
+    by_image, by_grid = zip(*gradients, strict=True)
+    return np.concatenate(by_image, 1), sum(by_grid, np.zeros_like(by_grid[0]))
 
 
 def inputs(dtype: str, channels: int, out: tuple[int, int] = (7, 19)) -> tuple[Array, Array, Array]:
@@ -56,12 +76,12 @@ def test_samples_and_gradients(dtype: str, mode: str, boundary: str, channels: i
     options: dict[str, Any] = {"mode": mode, "padding_mode": boundary, "antialias": True}
     if dtype == "uint8":
         options |= {"padding_mode": "constant", "fill_value": 7}
-    expected = gridsample.grid_sample(image, grid, **options)
+    expected = sampled(image, grid, **options)
     result = gridsample.grid_sample(last(image), grid, **options, channel_axis=-1)
     assert_alike(planes(result), expected, TERMS)
     if dtype == "uint8":
         return
-    by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, **options)
+    by_image, by_grid = differentiated(upstream, image, grid, **options)
     results = gridsample.grid_sample_vjp(
         last(upstream), last(image), grid, **options, channel_axis=-1
     )
@@ -80,7 +100,7 @@ def test_means_over_pixels_that_count(dtype: str, mode: str, weighted: bool, cha
     options: dict[str, Any] = {"mode": mode, "antialias": True, "missing": "ignore"}
     options["min_weight"] = 0.25  # quotients by less differ more
     weights = rng.random((ITEMS, 1, *SPATIAL)) if weighted else None
-    expected = gridsample.grid_sample(image, grid, **options, weights=weights)
+    expected = sampled(image, grid, **options, weights=weights)
     own = None if weights is None else last(weights)
     result = gridsample.grid_sample(last(image), grid, **options, weights=own, channel_axis=-1)
     assert_alike(planes(result), expected, TERMS)
@@ -126,14 +146,47 @@ def test_results_do_not_depend_on_threads(missing: str) -> None:
 def test_few_points_form_a_list(out: tuple[int, int]) -> None:
     image, grid, upstream = inputs("float64", 24, out)
     options: dict[str, Any] = {"mode": "cubic", "antialias": True}
-    gradients = gridsample.grid_sample_vjp(upstream, image, grid, **options)
+    gradients = differentiated(upstream, image, grid, **options)
     results = gridsample.grid_sample_vjp(
         last(upstream), last(image), grid, **options, channel_axis=-1
     )
     assert_alike(planes(results[0]), gradients[0], TERMS)
     assert_alike(results[1], gradients[1], TERMS)
     result = gridsample.grid_sample(last(image), grid, **options, channel_axis=-1)
-    assert_alike(planes(result), gridsample.grid_sample(image, grid, **options), TERMS)
+    assert_alike(planes(result), sampled(image, grid, **options), TERMS)
+
+
+@pytest.mark.parametrize("footprint", ["attach", "detach"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("grids", [1, 3])
+def test_planes_are_copied(
+    grids: int, mode: str, footprint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, write = list[str](), FootprintChannels.write_task
+
+    def noting(self: FootprintChannels, *arguments: Any) -> None:
+        written.append(self.operation.name)
+        write(self, *arguments)
+
+    rng = cases.generator("copied footprints", grids, mode)
+    # Each item is copied by itself, in the dtype of sums.
+    image = rng.standard_normal((3, 40, 62, 60))
+    lines = [np.linspace(-1.0, 1.0, n) ** 3 for n in (30, 41)]
+    grid = 1.2 * np.stack(np.meshgrid(*lines, indexing="ij")[::-1], -1)
+    grid = grid + rng.normal(0, 0.02, (grids, *grid.shape))
+    upstream = rng.standard_normal((3, 40, 30, 41))
+    options: dict[str, Any] = {"mode": mode, "antialias": True, "footprint": footprint}
+    options["max_samples"] = 2  # so that halved images are needed, too
+    expected = sampled(image, grid, **options), *differentiated(upstream, image, grid, **options)
+    monkeypatch.setattr(FootprintChannels, "write_task", noting)
+    CALLS.clear()
+    program_for.cache_clear()
+    result = gridsample.grid_sample(image, grid, **options)
+    results = result, *gridsample.grid_sample_vjp(upstream, image, grid, **options)
+    assert "gather" in written or mode == "linear"
+    assert "backward" in written
+    for mine, other in zip(results, expected, strict=True):
+        assert_alike(mine, other, TERMS)
 
 
 def test_second_derivatives() -> None:

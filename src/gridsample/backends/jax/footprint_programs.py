@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -33,7 +34,7 @@ from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.options import fill_of_channels
 from gridsample.kernels import of_resizing
 from gridsample.kernels import threads as pool
-from gridsample.kernels.run import Launch
+from gridsample.kernels.run import Launch, Steps
 
 # The bytes of what a task reports: a bit for each level that its points need, and others.
 WORD = 8
@@ -80,23 +81,25 @@ def halving(source: ArrayType, target: ArrayType, real: np.dtype[Any]) -> Launch
 
 
 def steps_of(
-    launches: Sequence[Sequence[Launch]],
+    levels: Sequence[Steps],
     places: Sequence[Mapping[str, Place | Any]],
     halvings: Sequence[LaunchStep],
+    results: StepArrays,
     report: Place,
-    cleared: dict[int, int],
+    cleared: Mapping[int, int] = MappingProxyType({}),
 ) -> list[LaunchStep]:
-    """Return the steps of all levels: the copy of each, if there is one, and its launches."""
+    """Return the steps of all levels: the copy of each, if there is one, and its own steps."""
     steps = list[LaunchStep]()
-    for level, (level_launches, arrays) in enumerate(zip(launches, places, strict=True)):
+    for level, (own, arrays) in enumerate(zip(levels, places, strict=True)):
         if level and halvings:
             steps.append(halvings[level - 1])
-        for launch in level_launches:
-            clears = {report.number: WORD * launch.tasks} | ({} if steps else cleared)
-            condition = 1 << level if level else 0
-            steps.append(
-                LaunchStep(launch, {**arrays, "report": report}, clears, report.number, condition)
-            )
+        located = results.located(own, {**arrays, "report": report}, {} if steps else cleared)
+        condition = 1 << level if level else 0
+        for launch, arrays_of_step, clears, *_ in located:
+            reported = report.number if "report" in launch.program.arrays else None
+            if reported is not None:
+                clears[reported] = WORD * launch.tasks
+            steps.append(LaunchStep(launch, arrays_of_step, clears, reported, condition))
     return steps
 
 
@@ -105,22 +108,22 @@ def gather_steps(
     call: TracedCall, image: ArrayType, grid: ArrayType, out: ArrayType
 ) -> KeptLaunches:
     """Prepare the means, or votes, over footprints."""
-    from gridsample.kernels.sampling.calls import prepare_gather
+    from gridsample.kernels.sampling import steps
     from gridsample.kernels.sampling.division import Layouts
 
     results, order = StepArrays(out), (0,) * len(call.plan.spatial)
     types, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
     layouts = layout_of(grid), layout_of(out)
-    launches = [
-        prepare_gather(call.plan, order, Layouts(layout_of(copy), *layouts, bool(call.fill)), level)
+    filled = bool(call.fill)
+    levels = [
+        steps.gather_steps(call.plan, order, Layouts(layout_of(copy), *layouts, filled), level)
         for level, copy in enumerate(types)
     ]
-    report = results.add_intermediate(WORD * max(launch.tasks for launch in launches))
+    report = results.add_intermediate(WORD * max(own.tasks for own in levels))
     others: dict[str, Any] = {"grid": Place(ARGUMENT, 1), "out": Place(RESULT, 0)}
     others |= values_outside(call, image.dtype)
     places = [{"image": copy, **others} for copy in copies]
-    steps = steps_of([[launch] for launch in launches], places, halvings, report, {})
-    return results.prepare(steps)
+    return results.prepare(steps_of(levels, places, halvings, results, report))
 
 
 @functools.cache
@@ -136,30 +139,30 @@ def gradient_steps(
     The results are those of the image and of its copies, those of the grid and of the footprints'
     sides, and a report.
     """
-    from gridsample.kernels.sampling.calls import prepare_derivatives
+    from gridsample.kernels.sampling import steps
     from gridsample.kernels.sampling.division import Layouts
     from gridsample.kernels.sampling.preparing import dropped_of
     from gridsample.kernels.sampling.programs.operations import BACKWARD
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
     call, rank = call._replace(plan=plan), len(plan.spatial)
-    levels, order = footprints.deepest_level(call) + 1, (0,) * rank
+    count, order = footprints.deepest_level(call) + 1, (0,) * rank
     source = Place(ARGUMENT, 2) if needed[1] else None
     gradient_type = ArrayType(grid.shape, plan.real)
     types, _, _ = copies_of(call, image, None, StepArrays())
     results = [ArrayType(shape, plan.real) for shape, _ in types] * needed[0]
     results += [gradient_type] * ((1 + rank) * needed[1])
-    sums = [Place(RESULT, k) if needed[0] else None for k in range(levels)]
-    first = levels * needed[0]
+    sums = [Place(RESULT, k) if needed[0] else None for k in range(count)]
+    first = count * needed[0]
     point_places = [Place(RESULT, first + k) if needed[1] else None for k in range(1 + rank)]
     layouts = layout_of(image), layout_of(grid), layout_of(values)
     names = named_needs(needed)
     sweep = Layouts(*layouts, bool(call.fill), names, pool.cores())
-    launches = [
-        prepare_derivatives(BACKWARD, plan, order, sweep._replace(image=layout_of(copy)), level)
+    levels = [
+        steps.derivative_steps(BACKWARD, plan, order, sweep._replace(image=layout_of(copy)), level)
         for level, copy in enumerate(types)
     ]
-    tasks = max(launch.tasks for level_launches in launches for launch in level_launches)
+    tasks = max(own.tasks for own in levels)
     arrays = StepArrays(*results, ArrayType((tasks, WORD), np.dtype(np.uint8)))
     _, copies, halvings = copies_of(call, image, source, arrays)
     dropped = dropped_of(plan, fill_of_channels(call.fill, plan))
@@ -170,7 +173,7 @@ def gradient_steps(
         {"image": copy, "sums": total, **others} for copy, total in zip(copies, sums, strict=True)
     ]
     report = Place(RESULT, arrays.number - 1)
-    return arrays.prepare(steps_of(launches, places, halvings, report, arrays.cleared()))
+    return arrays.prepare(steps_of(levels, places, halvings, arrays, report, arrays.cleared()))
 
 
 def gradients(

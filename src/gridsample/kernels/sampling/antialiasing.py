@@ -20,11 +20,11 @@ from gridsample.definitions.shapes import bands_along
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import address_of, array_at, as_float, layout_of
 from gridsample.kernels.run import Ready
-from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.division import READ, Layouts
 from gridsample.kernels.sampling.halving import Halves
 from gridsample.kernels.sampling.programs.operation import Operation
 from gridsample.kernels.sampling.settings import SHRINKS
+from gridsample.kernels.sampling.steps import derivative_steps, gather_steps
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array | None]
@@ -62,9 +62,9 @@ class ReadyFootprints(NamedTuple):
     ) -> ReadyFootprints:
         """Prepare a call whose image and points programs can read."""
         assert plan.footprint is not None
-        launch = prepare_gather(plan, zero_order(plan), layouts, plan.footprint.level or 0)
-        first = launch.ready(threads, NAMES, numbers)
-        return cls(plan, layouts, numbers, threads, first, launch.tasks)
+        steps = gather_steps(plan, zero_order(plan), layouts, plan.footprint.level or 0)
+        first = steps.ready(threads, NAMES, numbers)
+        return cls(plan, layouts, numbers, threads, first, steps.tasks)
 
     @property
     def nbytes(self) -> int:
@@ -83,9 +83,9 @@ class ReadyFootprints(NamedTuple):
         plan, order, threads = self.plan, zero_order(self.plan), self.threads
         for level, smaller in halves_for(plan, used, threads).of(image):
             layouts = self.layouts._replace(image=layout_of(smaller))
-            launch = prepare_gather(plan, order, layouts, level)
-            ready = launch.ready(threads, NAMES, self.numbers)
-            run_reporting(ready, launch.tasks, (address_of(smaller), grid, out))
+            steps = gather_steps(plan, order, layouts, level)
+            ready = steps.ready(threads, NAMES, self.numbers)
+            run_reporting(ready, steps.tasks, (address_of(smaller), grid, out))
 
 
 def zero_order(plan: Plan) -> tuple[int, ...]:
@@ -154,14 +154,13 @@ def sweep_level(
     operation: Operation, plan: Plan, level: int, layouts: Layouts, arrays: Arrays
 ) -> int:
     """Run a sweep of derivatives over the points of a level; return the bits that tasks report."""
-    image, used = arrays["image"], 0
+    image = arrays["image"]
     assert image is not None
-    layouts, order = layouts._replace(image=layout_of(image)), zero_order(plan)
-    for launch in prepare_derivatives(operation, plan, order, layouts, level):
-        report = np.zeros(launch.tasks, np.int64)
-        launch.run({**arrays, "report": report}, layouts.threads)
-        used |= int(np.bitwise_or.reduce(report))
-    return used
+    layouts = layouts._replace(image=layout_of(image))
+    steps = derivative_steps(operation, plan, zero_order(plan), layouts, level)
+    report = np.zeros(steps.tasks, np.int64)
+    steps.run({**arrays, "report": report}, layouts.threads)
+    return int(np.bitwise_or.reduce(report))
 
 
 def add_sides(sides: Sequence[Array], grid: Array, gradient: Array, threads: int) -> None:

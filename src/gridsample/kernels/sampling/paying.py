@@ -8,7 +8,7 @@ from gridsample.definitions.caches import cached_call
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import Layout, dense_order, is_dense, is_native
-from gridsample.kernels.sampling.division import fit_together, reads_of, taps_of
+from gridsample.kernels.sampling.division import cost_of, fit_together, reads_of
 from gridsample.kernels.sampling.layouts import are_runs, channels_together, element
 
 # The largest image that is copied for its layout, and what a task copies of it, in bytes.
@@ -89,7 +89,8 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
     sum_size = plan.real.itemsize * (2 if plan.dtype.kind == "c" else 1)
     if max(image[2].itemsize, values[2].itemsize, sum_size) > MAX_MOVED:
         return False
-    fits = plan.image_items == plan.items and not (plan.votes or plan.footprint)
+    fits = plan.image_items == plan.items and not plan.votes
+    fits = fits and (plan.footprint is None or plan.channels > MAX_READ)
     copyable = (image_runs or is_dense(image)) and (values_run or is_dense(values))
     if plan.channels == 1 or not (fits and copyable) or (image_runs and values_run):
         return False
@@ -100,7 +101,7 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) ->
         apart = plan.dtype.kind != "c" and plan.channels <= max_short(adds)
         copies = many or plan.channels >= MIN_CHANNELS
         return pays and copies and not (plan.nearest or apart)
-    pixels, taps = math.prod(plan.spatial), max(taps_of(plan), TAPS_ADDED)
+    pixels, taps = math.prod(plan.spatial), max(cost_of(plan), TAPS_ADDED)
     if adds:
         blocks = not many and len(plan.spatial) < 3 and fit_together(plan, element(plan.real))
         min_taps = TAPS_ADDED_IN_BLOCKS if blocks else TAPS_ADDED

@@ -29,6 +29,7 @@ from gridsample.kernels.sampling.layouts import (
     complex_of,
     shares_weights,
 )
+from gridsample.kernels.sampling.levels import plan_at
 from gridsample.kernels.sampling.paying import COPIED_AT_ONCE, pays_channels_last
 from gridsample.kernels.sampling.preparing import grid_sums_type
 from gridsample.kernels.sampling.programs.operation import Operation, Orders
@@ -45,25 +46,32 @@ def gather_steps(plan: Plan, order: Order, layouts: Layouts, level: int | None =
     def prepare(plan: Plan, layouts: Layouts) -> Sequence[Launch]:
         return (prepare_gather(plan, order, layouts, level),)
 
-    return steps_of(operation, plan, layouts, prepare)
+    return steps_of(operation, plan, layouts, prepare, level)
 
 
 @cached_call(256)
-def derivative_steps(operation: Operation, plan: Plan, order: Order, layouts: Layouts) -> Steps:
-    """Prepare derivatives of samples without footprints: see also `grid_gradients`."""
+def derivative_steps(
+    operation: Operation, plan: Plan, order: Order, layouts: Layouts, level: int | None = None
+) -> Steps:
+    """Prepare derivatives; over footprints, of the points that belong to a level.
+
+    See also `grid_gradients`.
+    """
 
     def prepare(plan: Plan, layouts: Layouts) -> Sequence[Launch]:
-        return prepare_derivatives(operation, plan, order, layouts)
+        return prepare_derivatives(operation, plan, order, layouts, level)
 
-    return steps_of(operation, plan, layouts, prepare)
+    return steps_of(operation, plan, layouts, prepare, level)
 
 
-def steps_of(operation: Operation, plan: Plan, layouts: Layouts, prepare: Prepare) -> Steps:
+def steps_of(
+    operation: Operation, plan: Plan, layouts: Layouts, prepare: Prepare, level: int | None
+) -> Steps:
     """Return the launches of a call, or of its parts between copies if these pay."""
-    parts = copied_parts(operation, plan, layouts)
+    parts = copied_parts(operation, plan, layouts, level)
     if not parts:
         return Steps(tuple([Step(launch) for launch in prepare(plan, layouts)]))
-    copied, steps = Copied(operation, plan, layouts, parts[0]), list[Step]()
+    copied, steps = Copied(operation, plan, layouts, parts[0], bool(level)), list[Step]()
     for part in parts:
         steps += copied.around(part, prepare(part.plan, copied.layouts_of(part)))
     return Steps(tuple(steps), copied.between)
@@ -95,15 +103,18 @@ class Part(NamedTuple):
     gradient: int
 
 
-def copied_parts(operation: Operation, plan: Plan, layouts: Layouts) -> list[Part]:
+def copied_parts(
+    operation: Operation, plan: Plan, layouts: Layouts, level: int | None = None
+) -> list[Part]:
     """Divide a call into parts of a few items, if it pays to copy them; otherwise return none."""
+    at_level = plan if level is None else plan_at(plan, level)
     adds = bool(operation.adds(Orders.of(len(plan.spatial)), layouts.needs))
     weights = layouts.means.weights if layouts.means else None
     together = weights is None or shares_weights(weights)
-    if not (together and pays_channels_last(plan, layouts.image, layouts.values, adds)):
+    if not (together and pays_channels_last(at_level, layouts.image, layouts.values, adds)):
         return []
     maps = plan.are_maps(layouts.grid[0])
-    size = plan.channels * math.prod(plan.spatial) * plan.real.itemsize
+    size = plan.channels * math.prod(at_level.spatial) * plan.real.itemsize
     step, parts = max(1, COPIED_AT_ONCE // size), list[Part]()
     for number, first in enumerate(range(0, plan.items, step)):
         items = slice(first, min(first + step, plan.items))
@@ -112,7 +123,9 @@ def copied_parts(operation: Operation, plan: Plan, layouts: Layouts) -> list[Par
         # The gradients of maps are added to what is there.
         gradient = first if own else 0 if maps else number
         parts.append(Part(part, items, items if own else slice(None), gradient))
-    return parts
+    # Gradients of sides are not summed over parts.
+    summed = plan.footprint is not None and "grid" in layouts.needs and plan.grid_items == 1
+    return [] if summed and len(parts) > 1 else parts
 
 
 class Copied:
@@ -125,9 +138,13 @@ class Copied:
         planes: the layouts of arrays of pixels and of points, by name.
         vectors: the bytes of an item's array of vectors.
         between: the bytes of the runs that take the place of planes, by name.
+        keeps: whether results that are not stored, as those of another level, stay as they are.
     """
 
-    def __init__(self, operation: Operation, plan: Plan, layouts: Layouts, first: Part) -> None:
+    def __init__(
+        self, operation: Operation, plan: Plan, layouts: Layouts, first: Part, keeps: bool
+    ) -> None:
+        self.keeps = keeps
         self.layouts, self.sums = layouts, layouts.gradient(plan)
         self.uses = operation.uses(layouts.needs)
         kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
@@ -174,12 +191,14 @@ class Copied:
                 if runs not in self.between:
                     continue
                 places[name] = Place(runs)
-                if use.access == "read":
+                if use.access == "read" or (use.access == "store" and self.keeps):
                     before.append(interleaving(layout, place, Place(runs)))
-                else:
+                if use.access != "read":
                     after.append(separation(layout, Place(runs), place))
                 if use.access == "add":
                     cleared[runs] = size_of(layout)
+        for a in range(len(part.plan.spatial)):  # of footprints
+            places[f"side{a}"] = Place(f"side{a}", (part.grids.start or 0) * self.vectors)
         means = self.layouts.means
         if means is not None and means.weights is not None:
             places["weights"] = Place("weights", offset_of(means.weights, part.items))
