@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gridsample.kernels.memory import address_of, addresses_of
-from gridsample.kernels.run import Launch, entry
+from gridsample.kernels.run import Launch, Step, Steps, entry
 from gridsample.kernels.vector import Function, Record, compile
 
 
@@ -31,7 +31,8 @@ def test_arrays_are_passed_by_name() -> None:
 def test_prepared_runs_take_addresses_in_the_order_of_their_names(names: list[str]) -> None:
     arrays = {"source": np.arange(3.0), "target": np.full(3, np.nan)}
     fixed = {name: array for name, array in arrays.items() if name not in names}
-    scaling().ready(1, names, fixed).run(*addresses_of([arrays[name] for name in names]))
+    steps = Steps((Step(scaling()),))
+    steps.ready(1, names, fixed).run(*addresses_of([arrays[name] for name in names]))
     assert arrays["target"].tolist() == [0, 2, 4]
 
 
@@ -42,8 +43,9 @@ def test_every_array_must_be_given(arrays: dict[str, Any]) -> None:
     memory = {name: number and np.zeros(3) for name, number in arrays.items()}
     with pytest.raises(TypeError, match="the program takes source, target; got"):
         scaling().run(memory, threads=1)
+    steps = Steps((Step(scaling()),))
     with pytest.raises(TypeError, match="the program takes source, target; got"):
-        scaling().ready(1, [name for name, array in memory.items() if array is not None])
+        steps.ready(1, [name for name, array in memory.items() if array is not None])
 
 
 class Subclass(np.ndarray[Any, Any]):

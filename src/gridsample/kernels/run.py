@@ -92,16 +92,6 @@ class Launch(NamedTuple):
     threads: int = sys.maxsize
     batch: int = BATCH
 
-    def ready(
-        self,
-        threads: int,
-        names: Sequence[str] | None = None,
-        fixed: Mapping[str, Array] = MappingProxyType({}),
-    ) -> Ready:
-        """Prepare a run: see `Steps.ready`; the names are by default those of the program."""
-        names = self.program.arrays if names is None else names
-        return Steps((Step(self),)).ready(threads, names, fixed)
-
     def run(self, arrays: Mapping[str, Array | None], threads: int) -> None:
         """Run all tasks on arrays: see `Steps.run`."""
         Steps((Step(self),)).run(arrays, threads)
