@@ -31,7 +31,8 @@ def convert(value: Value, kind: Kind) -> Value:
     if kind is BOOL:
         return value != 0
     to = llvm_type(kind, value.lanes)
-    return value.function.emit(cast(value.kind, kind), kind, value.lanes, f"{value} to {to}")
+    name = cast(value.kind, kind)
+    return value.function.emit(name, kind, value.lanes, f"{value} to {to}", value)
 
 
 def cast(source: Kind, to: Kind) -> str:
@@ -64,9 +65,9 @@ def widen(value: Value) -> Value:
         return (value.bitcast("uint16").to(UINT32) << 16).bitcast(FLOAT32)
     if function.half_conversions:
         half = half_type(lanes)
-        bits = function.emit("bitcast", value.kind, lanes, f"{value} to {half}")
+        bits = function.emit("bitcast", value.kind, lanes, f"{value} to {half}", value)
         to = llvm_type(FLOAT32, lanes)
-        return function.emit("fpext", FLOAT32, lanes, f"{half} {bits.text} to {to}")
+        return function.emit("fpext", FLOAT32, lanes, f"{half} {bits.text} to {to}", bits)
     bits = value.bitcast("uint16").to(UINT32)
     sign, magnitude, exponent = (bits & 0x8000) << 16, bits & 0x7FFF, bits & 0x7C00
     # Just above 0.5, float32 is spaced like subnormal float16 numbers.  No intermediate value may
@@ -84,9 +85,9 @@ def narrow(value: Value, kind: Kind) -> Value:
     function, lanes = value.function, value.lanes
     if kind.name == "float16" and function.half_conversions:
         half = half_type(lanes)
-        number = function.emit("fptrunc", kind, lanes, f"{value} to {half}")
+        number = function.emit("fptrunc", kind, lanes, f"{value} to {half}", value)
         to = llvm_type(kind, lanes)
-        return function.emit("bitcast", kind, lanes, f"{half} {number.text} to {to}")
+        return function.emit("bitcast", kind, lanes, f"{half} {number.text} to {to}", number)
     bits = value.bitcast(UINT32)
     if kind.name == "bfloat16":
         rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16

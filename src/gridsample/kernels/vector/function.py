@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -38,8 +37,6 @@ from gridsample.kernels.vector.pointers import ALIGNED, Pointer
 from gridsample.kernels.vector.records import Record
 from gridsample.kernels.vector.values import Value, constant_text
 
-# How values that instructions compute are named.
-NAMES = re.compile(r"%[vic][0-9.]+")
 # Instructions that are not put before a loop: they read memory, have effects, or may trap; and a
 # product is fused with a sum only in the same block.
 STAYING = {
@@ -47,13 +44,13 @@ STAYING = {
 }  # fmt: skip
 
 
-def new_lines() -> list[Any]:
-    """Return an empty list of lines; if Python runs programs, they know where they come from."""
+def type_of_lines() -> type[list[Any]]:
+    """Return the type of lists of lines; if Python runs programs, lines know who wrote them."""
     if not os.environ.get("GRIDSAMPLE_INTERPRET"):
-        return []
+        return list
     from gridsample.kernels.vector.sources import Lines
 
-    return Lines()
+    return Lines
 
 
 class Loop:
@@ -98,14 +95,15 @@ class Function:
         self.result: Value | None = None
         # Lines of text; a nested list holds what is not complete yet, such as what is computed
         # before a loop.
-        self.lines: list[str | list[str]] = new_lines()
-        self.stack: list[str] = new_lines()  # allocations, which belong to the beginning
+        self.new_lines = type_of_lines()
+        self.lines: list[str | list[str]] = self.new_lines()
+        self.stack: list[str] = self.new_lines()  # allocations, which belong to the beginning
         self.declarations: dict[str, str] = {}
+        self.constants: dict[tuple[Any, str, int], Value] = {}
         self.count = 0
         # The bodies that are being written, the outermost first: the list before a loop, or None
-        # for a body that is run or skipped.  In how many of them each value is computed.
+        # for a body that is run or skipped.
         self.bodies: list[list[str] | None] = []
-        self.depths: dict[str, int] = {}
         self.block = "entry"
 
     # Instructions ---------------------------------------------------------------------------------
@@ -116,31 +114,50 @@ class Function:
         return self.count
 
     def emit(
-        self, instruction: str, kind: Kind, lanes: int, operands: str, pure: bool = False
+        self,
+        instruction: str,
+        kind: Kind,
+        lanes: int,
+        operands: str,
+        *values: Value,
+        pure: bool = False,
     ) -> Value:
         """Append an instruction and return its result.
 
         What is the same each time is computed before a loop, if the instruction is ``pure`` or not
         one of `STAYING`.  LLVM does so only while it has registers, but it takes less time to read
         a number from the stack than to compute it again.
+
+        Args:
+            instruction: its name.
+            kind: the kind of the result.
+            lanes: the lanes of the result.
+            operands: what follows the name.
+            values: the values among the operands, unless the instruction is one of `STAYING`.
+            pure: whether the result depends on nothing but these.
         """
-        name, depth = f"%v{self.number()}", len(self.bodies)
+        depth = len(self.bodies)
         lines: list[Any] = self.lines
-        if pure or instruction not in STAYING:
-            known = max(map(self.depths.__getitem__, NAMES.findall(operands)), default=0)
+        # Most instructions are in a body that is run or skipped, and stay there.
+        if depth and self.bodies[-1] is not None and (pure or instruction not in STAYING):
+            known = max([value.depth for value in values])
             while depth > known and (before := self.bodies[depth - 1]) is not None:
                 depth, lines = depth - 1, before
+        self.count += 1
+        name = f"%v{self.count}"
         lines.append(f"  {name} = {instruction} {operands}")
-        self.depths[name] = depth
-        return Value(self, name, kind, lanes)
+        return Value(self, name, kind, lanes, depth=depth)
 
     def call(self, name: str, kind: Kind, lanes: int, *arguments: Value) -> Value:
         """Call one of LLVM's intrinsic functions."""
         result = llvm_type(kind, lanes)
-        types = ", ".join(value.type for value in arguments)
-        self.declarations[name] = f"declare {result} @{name}({types})"
-        operands = ", ".join(map(str, arguments))
-        return self.emit("call", kind, lanes, f"{result} @{name}({operands})", pure=True)
+        if name not in self.declarations:
+            types = ", ".join([value.type for value in arguments])
+            self.declarations[name] = f"declare {result} @{name}({types})"
+        operands = ", ".join([value.operand for value in arguments])
+        return self.emit(
+            "call", kind, lanes, f"{result} @{name}({operands})", *arguments, pure=True
+        )
 
     def comment(self, text: str) -> None:
         """Add a comment for readers of the function's text."""
@@ -160,6 +177,16 @@ class Function:
     def constant(self, number: Any, kind: Any, lanes: int = 1) -> Value:
         """Return a constant, the same in each lane."""
         kind = kind_of(kind)
+        if type(number) not in (int, float):
+            return self._new_constant(number, kind, lanes)
+        # 0.0 equals -0.0, which is another constant.
+        key = number or str(number), kind.name, lanes
+        known = self.constants.get(key)
+        if known is None:
+            known = self.constants[key] = self._new_constant(number, kind, lanes)
+        return known
+
+    def _new_constant(self, number: Any, kind: Kind, lanes: int) -> Value:
         text = constant_text(number, kind)
         if lanes > 1 and llvm_version() >= 20:
             text = f"splat ({kind.llvm} {text})"
@@ -187,6 +214,8 @@ class Function:
             return a, self.constant(b, a.kind, a.lanes)
         if a.kind is not b.kind:
             raise TypeError(f"operands are {a.kind.name} and {b.kind.name}; convert one with .to")
+        if a.lanes == b.lanes:
+            return a, b
         lanes = max(a.lanes, b.lanes)
         return a.splat(lanes), b.splat(lanes)
 
@@ -232,9 +261,10 @@ class Function:
         """
         start, stop, step = (self.as_index(number) for number in (start, stop, step))
         k, before = self.number(), self.block
-        index = Value(self, f"%i{k}", INT64, 1)
+        depth = len(self.bodies) + 1
+        index = Value(self, f"%i{k}", INT64, 1, depth=depth)
         names = [f"%c{k}.{j}" for j in range(len(carry))]
-        before_loop, choices = new_lines(), new_lines()
+        before_loop, choices = self.new_lines(), self.new_lines()
         self.lines.append(before_loop)
         self.lines.append(f"  %enter{k} = icmp slt {start}, {stop.text}")
         self.lines.append(f"  br i1 %enter{k}, label %loop{k}, label %end{k}")
@@ -243,11 +273,12 @@ class Function:
             f"  {index.text} = phi i64 [ {start.text}, %{before} ], [ %next{k}, %latch{k} ]"
         )
         self.lines.append(choices)
-        loop = Loop(
-            index, [Value(self, n, v.kind, v.lanes) for n, v in zip(names, carry, strict=True)]
-        )
+        carried = [
+            Value(self, name, first.kind, first.lanes, depth=depth)
+            for name, first in zip(names, carry, strict=True)
+        ]
+        loop = Loop(index, carried)
         with self._body(before_loop):
-            self.depths |= dict.fromkeys([index.text, *names], len(self.bodies))
             yield loop
             following = loop.following if carry else []
             if following is None or len(following) != len(carry):
@@ -373,11 +404,12 @@ class Function:
 
     def at_address(self, address: Value, kind: Any) -> Pointer:
         """Return the memory at an address, which is an int64."""
-        return Pointer(self.emit("inttoptr", POINTER, 1, f"{address} to ptr"), kind)
+        return Pointer(self.emit("inttoptr", POINTER, 1, f"{address} to ptr", address), kind)
 
     def address_of(self, memory: Pointer) -> Value:
         """Return the address of memory as an int64."""
-        return self.emit("ptrtoint", INT64, 1, f"{memory.address} to i64")
+        address = memory.address
+        return self.emit("ptrtoint", INT64, 1, f"{address} to i64", address)
 
     # Memory ---------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ class Kind(NamedTuple):
     @property
     def loaded(self) -> Kind:
         """The kind of a number that is loaded: that without "packed" or "swapped" in its name."""
-        return KINDS[self.name.rpartition(" ")[2]]
+        return KINDS[self.name.rpartition(" ")[2]] if self.packed or self.swapped else self
 
     @property
     def is_float(self) -> bool:
@@ -90,7 +91,13 @@ def kind_of(name: Any) -> Kind:
 
 def llvm_type(kind: Kind, lanes: int) -> str:
     """Return LLVM's name of the type of a value."""
-    return kind.llvm if lanes == 1 else f"<{lanes} x {kind.llvm}>"
+    return kind.llvm if lanes == 1 else vector_type(kind.llvm, lanes)
+
+
+@functools.cache
+def vector_type(element: str, lanes: int) -> str:
+    """Return LLVM's name of the type of a vector; programs name few types, but often."""
+    return f"<{lanes} x {element}>"
 
 
 def intrinsic_suffix(kind: Kind, lanes: int) -> str:

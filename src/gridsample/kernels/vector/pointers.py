@@ -51,15 +51,21 @@ class Pointer:
 
     def at(self, index: Any) -> Pointer:
         """The memory from an element on."""
-        if not isinstance(index, Value) and index == 0:
-            return self
-        index = self.function.as_index(index)
-        return Pointer(self._element(index), self.kind)
+        return Pointer(self._place(index), self.kind)
 
-    def _element(self, index: Value) -> Value:
-        step = UINT8 if self.kind.packed else in_memory(self.kind)
-        operands = f"{step.llvm}, {self.address}, {index}"
-        return self.function.emit("getelementptr", POINTER, index.lanes, operands)
+    def _place(self, index: Any) -> Value:
+        """The address of an element."""
+        if not isinstance(index, Value) and index == 0:
+            return self.address
+        return self._places(self.address.function.as_index(index))
+
+    def _places(self, index: Value) -> Value:
+        """The address of an element for each lane of an index."""
+        address, step = self.address, UINT8 if self.kind.packed else in_memory(self.kind)
+        operands = f"{step.llvm}, {address.operand}, {index.operand}"
+        return address.function.emit(
+            "getelementptr", POINTER, index.lanes, operands, address, index
+        )
 
     def cast(self, kind: Any) -> Pointer:
         """The same memory as elements of another kind."""
@@ -68,8 +74,8 @@ class Pointer:
     def load(self, index: Any = 0, lanes: int = 1, aligned: bool = False) -> Value:
         """Read ``lanes`` neighbouring elements; ``aligned`` if they fill an aligned register."""
         stored = in_memory(self.kind).loaded
-        alignment = self._alignment(lanes, aligned)
-        operands = f"{llvm_type(stored, lanes)}, {self.at(index).address}, align {alignment}"
+        place, alignment = self._place(index).operand, self._alignment(lanes, aligned)
+        operands = f"{llvm_type(stored, lanes)}, {place}, align {alignment}"
         return self._from_memory(self.function.emit("load", stored, lanes, operands))
 
     def _alignment(self, lanes: int, aligned: bool) -> int:
@@ -97,7 +103,7 @@ class Pointer:
         if value.kind is not self.kind:
             raise TypeError(f"cannot store {value.kind.name} in memory of {self.kind.name}")
         alignment = self._alignment(value.lanes, aligned)
-        value, place = value.to(in_memory(self.kind)), self.at(index).address
+        value, place = value.to(in_memory(self.kind)), self._place(index)
         store = "store volatile" if alone else "store"
         self.function.lines.append(f"  {store} {value}, {place}, align {alignment}")
 
@@ -158,7 +164,7 @@ class Pointer:
         alignment = "i32 1, " if old else ""
         attribute = "" if old else "align 1 "
         operands = (
-            f"{result} @{name}(<{lanes} x ptr> {attribute}{self._element(indices).text}, "
+            f"{result} @{name}(<{lanes} x ptr> {attribute}{self._places(indices).text}, "
             f"{alignment}{condition}, {zero})"
         )
         numbers = function.emit("call", stored, lanes, operands)
@@ -177,7 +183,7 @@ class Pointer:
         function = self.function
         name = "llvm.prefetch.p0"
         function.declarations[name] = f"declare void @{name}(ptr, i32, i32, i32)"
-        place = self.at(index).address
+        place = self._place(index)
         function.lines.append(f"  call void @{name}({place}, i32 {int(write)}, i32 3, i32 1)")
 
     def fill(self, value: Value, count: Any, lanes: int) -> None:

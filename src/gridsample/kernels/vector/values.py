@@ -11,6 +11,7 @@ Python numbers become constants of the other operand's kind.
 
 from __future__ import annotations
 
+import functools
 import operator
 import struct
 from collections.abc import Callable, Sequence
@@ -91,11 +92,17 @@ class Value:
         text: its name in LLVM's language, or a constant.
         kind: its element type.
         lanes: how many numbers it holds.
+        type: LLVM's name of its type.
+        operand: how instructions take it: its type and its name.
+        depth: the number of bodies (`Function.bodies`) around its instruction; 0 for a constant.
         uniform: whether they are known to be the same.
         is_constant: whether they are known while the program is written.
     """
 
-    __slots__ = ("function", "is_constant", "kind", "lanes", "text", "uniform", "unpacked_from")
+    __slots__ = (
+        "depth", "function", "is_constant", "kind", "lanes", "operand", "text", "type", "uniform",
+        "unpacked_from",
+    )  # fmt: skip
     __hash__ = object.__hash__
 
     def __init__(
@@ -107,22 +114,19 @@ class Value:
         *,
         uniform: bool = False,
         is_constant: bool = False,
+        depth: int = 0,
     ) -> None:
         self.function, self.text, self.kind, self.lanes = function, text, kind, lanes
+        self.type = llvm_type(kind, lanes)
+        self.operand, self.depth = f"{self.type} {text}", depth
         self.uniform = uniform or lanes == 1
         self.is_constant = is_constant
         # The integer whose bits these conditions are, and the block where it was unpacked; None if
         # they are not unpacked anew; see `unpack`.
         self.unpacked_from: tuple[Value, str] | None = None
 
-    @property
-    def type(self) -> str:
-        """LLVM's name of its type."""
-        return llvm_type(self.kind, self.lanes)
-
     def __str__(self) -> str:
-        """The value as an operand: its type and its name."""
-        return f"{self.type} {self.text}"
+        return self.operand
 
     def __repr__(self) -> str:
         return f"Value({self})"
@@ -141,15 +145,16 @@ class Value:
 
     def arithmetic(self, name: str, other: Any, swapped: bool = False) -> Value:
         """Write an instruction of `ARITHMETIC`; ``swapped`` if this is the second operand."""
-        a, b = self.function.alike(self, other)
+        function, kind = self.function, self.kind
+        a, b = function.alike(self, other)
         if swapped:
             a, b = b, a
-        instruction = ARITHMETIC[name][COLUMN[a.kind.family]]
+        instruction = ARITHMETIC[name][COLUMN[kind.family]]
         if not instruction:
-            raise TypeError(f"{name} is for integers and bools, got {a.kind.name}")
-        if a.kind.is_float and self.function.contracts:
+            raise TypeError(f"{name} is for integers and bools, got {kind.name}")
+        if kind.family == "float" and function.contracts:
             instruction += " contract"
-        result = self.function.emit(instruction, a.kind, a.lanes, f"{a}, {b.text}")
+        result = function.emit(instruction, kind, a.lanes, f"{a.operand}, {b.text}", a, b)
         result.uniform = a.uniform and b.uniform
         return result
 
@@ -157,7 +162,7 @@ class Value:
         """Write a comparison of `CONDITIONS`."""
         a, b = self.function.alike(self, other)
         return self.function.emit(
-            CONDITIONS[name][COLUMN[a.kind.family]], BOOL, a.lanes, f"{a}, {b.text}"
+            CONDITIONS[name][COLUMN[a.kind.family]], BOOL, a.lanes, f"{a.operand}, {b.text}", a, b
         )
 
     __add__, __radd__ = operators("+")
@@ -209,7 +214,7 @@ class Value:
 
     def __neg__(self) -> Value:
         if self.kind.is_float:
-            return self.function.emit("fneg", self.kind, self.lanes, str(self))
+            return self.function.emit("fneg", self.kind, self.lanes, self.operand, self)
         return 0 - self
 
     def __invert__(self) -> Value:
@@ -286,7 +291,8 @@ class Value:
         a, b = function.alike(a, b)
         lanes = max(self.lanes, a.lanes)
         condition, a, b = self.conditions_here().splat(lanes), a.splat(lanes), b.splat(lanes)
-        return function.emit("select", a.kind, lanes, f"{condition}, {a}, {b}")
+        operands = f"{condition.operand}, {a.operand}, {b.operand}"
+        return function.emit("select", a.kind, lanes, operands, condition, a, b)
 
     # Conversion -----------------------------------------------------------------------------------
 
@@ -321,8 +327,9 @@ class Value:
             raise ValueError(f"{lanes} lanes of {kind.name} do not have {bits} bits")
         to = llvm_type(kind, lanes)
         if to == self.type:
-            return Value(self.function, self.text, kind, lanes, is_constant=self.is_constant)
-        return self.function.emit("bitcast", kind, lanes, f"{self} to {to}")
+            constant, depth = self.is_constant, self.depth
+            return Value(self.function, self.text, kind, lanes, is_constant=constant, depth=depth)
+        return self.function.emit("bitcast", kind, lanes, f"{self} to {to}", self)
 
     def unpack(self, anew: bool) -> Value:
         """Return the bits of an integer as the conditions of its lanes.
@@ -366,22 +373,20 @@ class Value:
         if self.lanes == 1:
             both = self.function.undefined(self.kind, 2).insert(self, 0).insert(other, 1)
             return both.shuffle(picked)
-        second = str(other) if other is not None else f"{self.type} poison"
-        mask = ", ".join("i32 poison" if lane is None else f"i32 {lane}" for lane in picked)
-        n = len(picked)
-        return self.function.emit(
-            "shufflevector", self.kind, n, f"{self}, {second}, <{n} x i32> <{mask}>"
-        )
+        second = f"{self.type} poison" if other is None else other.operand
+        operands = f"{self.operand}, {second}, {mask(tuple(picked))}"
+        values = (self,) if other is None else (self, other)
+        return self.function.emit("shufflevector", self.kind, len(picked), operands, *values)
 
     def freeze(self) -> Value:
         """The same numbers, with some fixed number in each lane that may be any."""
-        return self.function.emit("freeze", self.kind, self.lanes, str(self))
+        return self.function.emit("freeze", self.kind, self.lanes, self.operand, self)
 
     def __getitem__(self, lane: int) -> Value:
         """The number in one lane."""
         if self.lanes == 1:
             return self
-        return self.function.emit("extractelement", self.kind, 1, f"{self}, i32 {lane}")
+        return self.function.emit("extractelement", self.kind, 1, f"{self}, i32 {lane}", self)
 
     def insert(self, number: Any, lane: int) -> Value:
         """A copy with another number in one lane."""
@@ -391,7 +396,7 @@ class Value:
         if self.lanes == 1:
             return entry
         return self.function.emit(
-            "insertelement", self.kind, self.lanes, f"{self}, {entry}, i32 {lane}"
+            "insertelement", self.kind, self.lanes, f"{self}, {entry}, i32 {lane}", self, entry
         )
 
     def any(self) -> Value:
@@ -405,9 +410,9 @@ class Value:
     def compare_mask(self, comparison: str, number: int) -> Value:
         """Compare the integer whose bits are the conditions of all lanes with a number."""
         packed = self if self.unpacked_from is None else self.unpacked_from[0]
-        bits = self.function.emit("bitcast", INT32, 1, f"{packed} to i{self.lanes}")
+        bits = self.function.emit("bitcast", INT32, 1, f"{packed} to i{self.lanes}", packed)
         return self.function.emit(
-            f"icmp {comparison}", BOOL, 1, f"i{self.lanes} {bits.text}, {number}"
+            f"icmp {comparison}", BOOL, 1, f"i{self.lanes} {bits.text}, {number}", bits
         )
 
     def reduce(self, combine: Callable[[Value, Value], Value]) -> Value:
@@ -475,6 +480,13 @@ UFUNCS: dict[Any, Callable[..., Any]] = {
     np.left_shift: operator.lshift,
     np.right_shift: operator.rshift,
 }
+
+
+@functools.lru_cache(maxsize=1024)
+def mask(picked: tuple[int | None, ...]) -> str:
+    """Return the lanes that a shuffle picks as an operand; None is any."""
+    lanes = ", ".join(["i32 poison" if lane is None else f"i32 {lane}" for lane in picked])
+    return f"<{len(picked)} x i32> <{lanes}>"
 
 
 def constant_text(number: Any, kind: Kind) -> str:
