@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gridsample.kernels.sampling.settings import STRIP, Call
 from gridsample.kernels.vector import Function, Value
@@ -41,7 +41,7 @@ class Lookahead:
         """Return what is assumed if coordinates are not known."""
         return [self.rows_of_pixels] if self.memory else []
 
-    def measured(self, down: Sequence[Value]) -> list[Value]:
+    def measured(self, down: Iterable[Value]) -> list[Value]:
         """Return what coordinates tell, given how they change over the rows of points ahead."""
         if not self.memory:
             return []
@@ -59,7 +59,7 @@ class Lookahead:
         rows: Value = ahead * sum(self.call.strides[1:])
         return rows
 
-    def distance_in_memory(self, steps: Sequence[Value]) -> Value:
+    def distance_in_memory(self, steps: Iterable[Value]) -> Value:
         """Return how far apart pixels are, in elements, given the steps of coordinates."""
         distances = list[Value]()
         for step, unit, stride in zip(steps, self.call.unit, self.call.strides, strict=True):

@@ -173,8 +173,8 @@ class Points:
         self.lookahead.store(lookahead)
         return length
 
-    def slopes_of_rows(self, item: Value, part: TaskRange) -> tuple[list[Value], list[Value]]:
-        """Return how coordinates change along the first row of a range, and over the rows below."""
+    def slopes_of_rows(self, item: Value, part: TaskRange) -> tuple[Iterator[Value], ...]:
+        """Yield how coordinates change along the first row of a range, and over the rows below."""
         function, span = self.function, part.column_end - part.column - self.lanes
         below = (part.row + ROWS_AHEAD).minimum(part.row_end - 1)
         corners = function.scratch("float64", 3 * self.rank)
@@ -186,12 +186,13 @@ class Points:
             group = self.group(strip, column)
             for a, line in enumerate(self.coordinates(group)):
                 corners.store(line[0].to("float64"), corner.index * self.rank + a)
-        first, last, under = (
-            [corners.load(k * self.rank + a) for a in range(self.rank)] for k in range(3)
-        )
-        differences = [map(operator.sub, other, first) for other in (last, under)]
-        across, down = map(list, differences)
-        return across, down
+        first = [corners.load(a) for a in range(self.rank)]
+
+        def differences(k: int) -> Iterator[Value]:
+            for a, x in enumerate(first):
+                yield corners.load(k * self.rank + a) - x
+
+        return differences(1), differences(2)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:

@@ -157,27 +157,32 @@ class States:
         packed = map_values(self.packed, state)
         if self.memory is None:
             self.memory = map_values(self.reserved, packed)
+        first = self.first_of(number)
         for memory, value in zip(values_of(self.memory), values_of(packed), strict=True):
             if value.kind.name in ("int32", "int64"):  # offsets, which are read lane by lane
-                memory.store_in_parts(value, number * value.lanes)
+                memory.store_in_parts(value, first[value.lanes])
             else:
-                memory.store(value, number * value.lanes, aligned=True)
+                memory.store(value, first[value.lanes], aligned=True)
+
+    def first_of(self, number: Value) -> dict[int, Value]:
+        """Return the index of a group's first number in memory, by the lanes of a group."""
+        return {lanes: number * lanes for lanes in (1, self.function.lanes)}
 
     def load(self, number: Value) -> State:
         """Read the state of a group of the strip."""
-        state: State = self.loaded(number, self.memory)
+        state: State = self.loaded(self.first_of(number), self.memory)
         return state
 
-    def loaded(self, number: Value, memory: Any) -> Any:
+    def loaded(self, first: dict[int, Value], memory: Any) -> Any:
         """Read the values of a group for which a state, or a field of it, has memory."""
         if isinstance(memory, Offsets):
             offsets: Any = memory.value  # in memory
-            own = offsets.at(number * self.function.lanes)
+            own = offsets.at(first[self.function.lanes])
             return Offsets(own.load(0, self.function.lanes, aligned=True), own)
         if isinstance(memory, tuple):
-            parts = [self.loaded(number, part) for part in memory]
+            parts = [self.loaded(first, part) for part in memory]
             return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
-        return None if memory is None else self.read(number, memory)
+        return None if memory is None else self.read(first, memory)
 
     def packed(self, value: Value) -> Value:
         """Return a value as it is stored."""
@@ -196,10 +201,10 @@ class States:
         """Reserve memory for a value of all groups."""
         return self.function.scratch(value.kind, self.groups, value.lanes)
 
-    def read(self, number: Value, memory: Pointer) -> Value:
+    def read(self, first: dict[int, Value], memory: Pointer) -> Value:
         """Read a value of a group: a real number, or a condition."""
         lanes = 1 if memory.kind.name == self.bits else self.function.lanes
-        value = memory.load(number * lanes, lanes, aligned=True)
+        value = memory.load(first[lanes], lanes, aligned=True)
         return self.unpacked(value) if memory.kind.name == self.condition_kind else value
 
 
