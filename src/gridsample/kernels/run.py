@@ -68,9 +68,9 @@ def entry(
     counters = Pointer(function.argument, "int64")  # the fields `taken` and `working`
     thread = counters.at(1).fetch_add(1)
     scratch = call.scratch.at(thread * call.scratch_bytes)
-    pointers = {name: getattr(call, name) for name in arrays}
+    vars(fields).update({name: getattr(call, name) for name in arrays}, scratch=scratch)
     with function.tasks(counters, call.first, call.last) as task:
-        yield task, SimpleNamespace(**pointers, **vars(fields), scratch=scratch)
+        yield task, fields
 
 
 class Launch(NamedTuple):

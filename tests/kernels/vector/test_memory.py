@@ -16,6 +16,7 @@ from gridsample.kernels.vector import (
     Value,
     side_by_side,
 )
+from gridsample.kernels.vector.interpreter import interpreted
 
 MEMORY = Record(source="*uint8", target="*uint8", indices="*int64", count="int64", real="float64")
 KIND_NAMES = [name for name in KINDS if name not in ("pointer", "bfloat16")]
@@ -310,6 +311,35 @@ def test_records_pass_numbers_pointers_and_lists() -> None:
         images=[first.ctypes.data, second.ctypes.data],
     )
     assert out.tolist() == [-0.1, 1e300, np.inf, 2.0**40, 2, -3, -7, 2.5, 4.5]
+
+
+def test_fields_are_read_once_before_what_asks_for_them_and_only_then() -> None:
+    record = Record(out="*int64", unused="int64", sizes=("int64", 2), count="int64", last="int64")
+
+    def write(function: Function) -> None:
+        arguments = function.arguments(record)
+        with function.loop(0, arguments.count) as outer:
+            with function.when(outer.index > 0):
+                arguments.out.store(arguments.sizes[1], outer.index)
+            arguments.out.store(arguments.last, arguments.last + outer.index)
+
+    function = Function("fields", lanes=4)
+    write(function)
+    text = function.text()
+    assert text.count(" = load ") == text.partition("loop")[0].count(" = load ") == 5
+    out = np.zeros(6, np.int64)
+    run_both(function, record, out=out, unused=9, sizes=[8, 7], count=3, last=3)
+    assert out.tolist() == [0, 7, 7, 3, 3, 3]
+    with interpreted():  # where a debugger shows all fields
+        function = Function("fields", lanes=4)
+        write(function)
+    assert function.text().count(" = load ") == 6
+
+
+def test_a_field_that_a_record_lacks_is_an_error() -> None:
+    function = Function("fields", lanes=4)
+    with pytest.raises(AttributeError, match="the record has no field size"):
+        _ = function.arguments(Record(sizes="int64")).size
 
 
 def test_a_record_names_fields_that_are_wrong() -> None:

@@ -239,6 +239,15 @@ def test_integers_of_python_and_numpy(kind: str) -> None:
     )  # fmt: skip
 
 
+def test_integers_that_change_nothing_take_no_instruction() -> None:
+    function = Function("neutral", lanes=4)
+    a = function.arguments(Record(a="int64")).a
+    assert all(b is a for b in (a + 0, a - 0, a * 1, a << 0, a >> 0))
+    integers = padded([0, 1, 2, 5], "int32")
+    check(lambda a: (1 - a, 0 - a, a * 0, a + 1, 0 + a, a & 0, 1 << a), integers, lanes=4)
+    check(lambda a: (a + 0, a - 0, a * 1), numbers("float32"), lanes=4)  # -0.0 + 0 is 0
+
+
 def test_ufuncs_and_where() -> None:
     a, b = pairs(numbers("float32"))
     check(
@@ -268,7 +277,7 @@ def test_where_between_numbers_has_the_kind_of_the_numbers() -> None:
 
 
 def test_constants_are_exact() -> None:
-    special = [0.1, -0.0, math.inf, -math.inf, math.nan, 1e300, 5e-324, 2**24 + 1]
+    special = [0.1, 0.0, -0.0, 0, math.inf, -math.inf, math.nan, 1e300, 5e-324, 2**24 + 1]
     for kind in FLOATS:
         zeros = np.zeros(16, kind)
         result = evaluate(

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from gridsample.kernels.vector.kinds import (
     llvm_type,
 )
 from gridsample.kernels.vector.pointers import ALIGNED, Pointer
-from gridsample.kernels.vector.records import Record
+from gridsample.kernels.vector.records import Fields, Record
 from gridsample.kernels.vector.values import Value, constant_text
 
 # Instructions that are not put before a loop: they read memory, have effects, or may trap; and a
@@ -44,9 +43,9 @@ STAYING = {
 }  # fmt: skip
 
 
-def type_of_lines() -> type[list[Any]]:
-    """Return the type of lists of lines; if Python runs programs, lines know who wrote them."""
-    if not os.environ.get("GRIDSAMPLE_INTERPRET"):
+def type_of_lines(traced: bool) -> type[list[Any]]:
+    """Return the type of lists of lines, which know who wrote them if they are traced."""
+    if not traced:
         return list
     from gridsample.kernels.vector.sources import Lines
 
@@ -80,6 +79,7 @@ class Function:
         half_conversions: whether the processor converts float16 itself; by default, as the host.
         contracts: whether a product and a sum may become one instruction, with one rounding.
         arrays: the names of the arrays that it takes, in their order, if `run.entry` wrote it.
+        traced: whether its lines know who wrote them, as Python runs it.
         result: the int64 that it returns, or None.
     """
 
@@ -93,9 +93,10 @@ class Function:
         self.contracts = True
         self.arrays: tuple[str, ...] = ()
         self.result: Value | None = None
+        self.traced = bool(os.environ.get("GRIDSAMPLE_INTERPRET"))
         # Lines of text; a nested list holds what is not complete yet, such as what is computed
         # before a loop.
-        self.new_lines = type_of_lines()
+        self.new_lines = type_of_lines(self.traced)
         self.lines: list[str | list[str]] = self.new_lines()
         self.stack: list[str] = self.new_lines()  # allocations, which belong to the beginning
         self.declarations: dict[str, str] = {}
@@ -234,6 +235,25 @@ class Function:
 
     def _jump(self, name: str) -> None:
         self.lines.append(f"  br label %{name}")
+
+    def reserve(self) -> Callable[[], contextlib.AbstractContextManager[None]]:
+        """Reserve this place; return a function for ``with``, whose bodies write instructions here.
+
+        Control is not among them.
+        """
+        lines, bodies = self.new_lines(), [*self.bodies]
+        self.lines.append(lines)
+
+        @contextlib.contextmanager
+        def here() -> Iterator[None]:
+            before = self.lines, self.bodies
+            self.lines, self.bodies = lines, bodies
+            try:
+                yield
+            finally:
+                self.lines, self.bodies = before
+
+        return here
 
     @contextlib.contextmanager
     def _body(self, before_loop: list[str] | None = None) -> Iterator[None]:
@@ -449,7 +469,7 @@ class Function:
         """The function's only argument, an address."""
         return Value(self, "%arguments", POINTER, 1)
 
-    def arguments(self, record: Record) -> SimpleNamespace:
+    def arguments(self, record: Record) -> Fields:
         """Read the record that the function's argument points to."""
         return record.read(Pointer(self.argument, INT64))
 

@@ -116,13 +116,35 @@ class Record:
             raise
         return StoredRecord(np.frombuffer(packed, np.int64), tuple(arrays))
 
-    def read(self, memory: Pointer) -> SimpleNamespace:
-        """Write the instructions that read all fields; a pointer becomes a `Pointer`."""
-        fields: dict[str, Any] = {}
-        for name, (slot, kind, count) in self.slots.items():
-            values = [load(memory, slot + k, kind) for k in range(1 if count is None else count)]
-            fields[name] = values[0] if count is None else values
-        return SimpleNamespace(**fields)
+    def read(self, memory: Pointer) -> Fields:
+        """Return the fields of a record in memory."""
+        fields = Fields(self, memory)
+        if memory.function.traced:  # a debugger shows all of them, and stops in the line that reads
+            for name in self.slots:
+                getattr(fields, name)
+        return fields
+
+
+class Fields(SimpleNamespace):
+    """What a program reads from a record: for each field, a number, a `Pointer`, or a list of them.
+
+    Instructions read a field where the record was read, but only if the program asks for it: many
+    records have fields that only some programs need.
+    """
+
+    def __init__(self, record: Record, memory: Pointer) -> None:
+        super().__init__(_record=record, _memory=memory, _here=memory.function.reserve())
+
+    def __getattr__(self, name: str) -> Any:
+        """Read a field that was not read before."""
+        if name not in self._record.slots:
+            raise AttributeError(f"the record has no field {name}", name=name, obj=self)
+        slot, kind, count = self._record.slots[name]
+        with self._here():
+            values = [load(self._memory, slot + k, kind) for k in range(count or 1)]
+        field = values[0] if count is None else values
+        setattr(self, name, field)
+        return field
 
 
 def form_of(kind: str) -> str:

@@ -57,6 +57,8 @@ CONDITIONS = {
     ">": ("fcmp ogt", "icmp sgt", "icmp ugt"),
     ">=": ("fcmp oge", "icmp sge", "icmp uge"),
 }
+# The integers that change nothing as second operands.
+NEUTRAL = {"+": 0, "-": 0, "*": 1, "<<": 0, ">>": 0}
 COLUMN = {"float": 0, "signed": 1, "unsigned": 2, "bool": 2, "pointer": 2}
 
 
@@ -146,6 +148,8 @@ class Value:
     def arithmetic(self, name: str, other: Any, swapped: bool = False) -> Value:
         """Write an instruction of `ARITHMETIC`; ``swapped`` if this is the second operand."""
         function, kind = self.function, self.kind
+        if type(other) is int and kind.is_integer and NEUTRAL.get(name) == other and not swapped:
+            return self
         a, b = function.alike(self, other)
         if swapped:
             a, b = b, a
