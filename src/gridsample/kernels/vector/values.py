@@ -102,9 +102,17 @@ class Value:
     """
 
     __slots__ = (
-        "depth", "function", "is_constant", "kind", "lanes", "operand", "text", "type", "uniform",
+        "depth",
+        "function",
+        "is_constant",
+        "kind",
+        "lanes",
+        "operand",
+        "text",
+        "type",
+        "uniform",
         "unpacked_from",
-    )  # fmt: skip
+    )
     __hash__ = object.__hash__
 
     def __init__(
