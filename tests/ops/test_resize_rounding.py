@@ -116,6 +116,17 @@ def test_results_do_not_depend_on_pieces() -> None:
         np.testing.assert_array_equal(parts, expected)
 
 
+def test_results_do_not_depend_on_strides() -> None:
+    """Few pixels are read, of which one axis has more: the order of axes is that of all."""
+    image = extremes(1, 300, 200, 3)
+    options = {"mode": "linear", "rounding": "pillow", "channel_axis": -1}
+    results = [
+        gridsample.interpolate(view, (30, 150), **options)
+        for view in (image, image[:, :, ::-1].copy()[:, :, ::-1])
+    ]
+    np.testing.assert_array_equal(*results)
+
+
 def test_rounding_does_not_affect_derivatives() -> None:
     torch = pytest.importorskip("torch")
     image = torch.randn(1, 1, 5, 6, dtype=torch.float64, requires_grad=True)

@@ -105,7 +105,8 @@ def resize(
         return
     # If channels come last in one array alone, the smaller one is copied.
     last = is_channels_last(source) and (is_channels_last(out) or out.size <= source.size)
-    if not is_packed(as_planes(source, last)):
+    rounding = rounding if source.dtype.kind in "iub" else "exact"
+    if rounding == "exact" and not is_packed(as_planes(source, last)):
         maps, source = pick_pixels(maps, source)
     target = as_planes(out, last)
     packed_target = target
@@ -170,8 +171,10 @@ def resize_planes(
     threads: int,
     rounding: str = "exact",
 ) -> None:
-    """Resize planes (N, C, *spatial, inner) into packed planes."""
-    rounding = rounding if source.dtype.kind in "iub" else "exact"
+    """Resize planes (N, C, *spatial, inner) into packed planes.
+
+    ``rounding`` is "exact" unless the image has integers.
+    """
     if is_chain(tuple(maps), source.shape, source.dtype, rounding):
         run_chain(maps, source, target, real, threads, rounding)
     elif rounding == "exact":
