@@ -24,8 +24,7 @@ from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, layout_of, native
-from gridsample.kernels.resize import pick_pixels, planning
-from gridsample.kernels.resize.packing import is_packed
+from gridsample.kernels.resize import planning
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import planes_of
 from gridsample.kernels.sampling.programs.footprint_labels import LabelList
@@ -331,16 +330,9 @@ def resize(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | No
         out: receives the result, of the same dtype.
         threads: the maximum number of threads.
     """
-    if not is_packed(source):
-        maps, source = pick_pixels(maps, source)
-    vote(maps, source, out, threads)
-
-
-def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None) -> None:
-    """Resize labels into ``out``, all of whose pixels are read."""
     if native(out) is not out:
         result = np.empty(out.shape, out.dtype.newbyteorder("="))
-        vote(maps, source, result, threads)
+        resize(maps, source, result, threads)
         out[...] = result
         return
     source, bands = native(source), tuple([axis_map.band for axis_map in maps])
@@ -350,7 +342,7 @@ def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None
         if range_ > max(RANGE, 2 * source.size):
             labels, ranks = np.unique(source, return_inverse=True)
             winners = np.empty(out.shape, np.int64)
-            vote(maps, ranks.reshape(source.shape), winners, threads)
+            resize(maps, ranks.reshape(source.shape), winners, threads)
             out[...] = labels[winners]
             return
     launch = prepare(bands, layout_of(source), layout_of(out), low, range_)
