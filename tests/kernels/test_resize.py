@@ -102,8 +102,8 @@ def test_the_cheapest_axis_comes_first() -> None:
 @pytest.mark.parametrize("dtype", ["uint8", ">i2", "float16", "float64", "complex64"])
 @pytest.mark.parametrize("channels", [2, 3, 4, 5])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_pixels_that_are_read_are_copied_first(mode: str, channels: int, dtype: str) -> None:
-    """If channels are side by side, and a line skips most of its pixels."""
+def test_lines_that_skip_most_of_their_pixels(mode: str, channels: int, dtype: str) -> None:
+    """Of images that are not contiguous, the pixels that are read are copied first."""
     shape, native = (2, 90, 1100, channels), np.dtype(dtype).newbyteorder("=")
     image = cases.pixels(cases.generator("sparse", channels), shape, native).astype(dtype)
     size = 70, 64

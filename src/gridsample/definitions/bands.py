@@ -78,17 +78,6 @@ class Band:
         first = np.searchsorted(self.used, self.first)
         return Band(len(self.used), first, self.count, self.weights)
 
-    @cached_property
-    def windows(self) -> Array:
-        """The first of as many neighbouring inputs as it has taps, for each output."""
-        return np.minimum(self.first, self.inputs - self.taps)
-
-    @cached_property
-    def of_windows(self) -> Band:
-        """Its matrix of the inputs of `windows` alone, one window after the other."""
-        first = np.arange(self.outputs) * self.taps + self.first - self.windows
-        return Band(self.outputs * self.taps, first, self.count, self.weights)
-
     @property
     def bytes(self) -> int:
         """The memory of the tables."""

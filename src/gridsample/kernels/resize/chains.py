@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.bands import CACHE_BYTES, Band, copying_band
+from gridsample.definitions.bands import CACHE_BYTES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
-from gridsample.definitions.tables import AxisMap, map_of_band, unchanged
+from gridsample.definitions.tables import AxisMap, unchanged
 from gridsample.kernels.resize import copies, lines, planning
 from gridsample.kernels.resize.planning import Numbers, are_fixed
 from gridsample.kernels.run import Launch, Place, Step, Steps
@@ -108,11 +108,6 @@ class Planes(NamedTuple):
     swapped: bool = False
 
     @property
-    def is_packed(self) -> bool:
-        """Whether they are packed, and in native byte order."""
-        return self.strides is None and not self.swapped
-
-    @property
     def nbytes(self) -> int:
         """The bytes of packed planes."""
         return math.prod(self.shape) * self.dtype.itemsize
@@ -179,10 +174,6 @@ def chain_of(
         numbers = Numbers("int32", "uint8", rounding)
         return (Link(bands_of(maps, source, dtype, numbers, threads), result, strided=True),)
     if k is None:
-        bands = tuple([axis_map.band for axis_map in maps])
-        picks = len(maps) <= MAX_AXES and planning.picks_first(bands, source.shape[-1])
-        if source.is_packed and picks:
-            return pick_first(bands, source, dtype, real, threads)
         numbers = Numbers(real, real)
         return (Link(bands_of(maps, source, dtype, numbers, threads), result, strided=True),)
     if all(axis_map.is_identity for j, axis_map in enumerate(maps) if j != k):
@@ -192,20 +183,6 @@ def chain_of(
     links = chain_of(first, source, between, real, threads, "exact")
     middle = links[-1].result if links else source
     return links + chain_of(rest, middle, dtype, real, threads, "exact")
-
-
-def pick_first(
-    bands: tuple[Band, ...], source: Planes, dtype: DType, real: str, threads: int
-) -> tuple[Link, ...]:
-    """Return the launches that copy the pixels that are read, and resize these."""
-    *others, last = bands
-    picked = [copying_band(band.used, band.inputs) for band in others]
-    picked.append(copying_band(last.windows, last.inputs))
-    launch = copies_of(tuple(map(map_of_band, picked)), source, threads, last.taps)
-    rest = tuple(map(map_of_band, planning.compacted(bands, source.shape[-1])))
-    shape = (*source.shape[:2], *(axis_map.inputs for axis_map in rest), source.shape[-1])
-    middle = source._replace(shape=shape)
-    return (Link(launch, middle), *chain_of(rest, middle, dtype, real, threads, "exact"))
 
 
 def split_long_axis(maps: Maps, k: int) -> tuple[Maps, Maps]:
@@ -242,10 +219,10 @@ def copy_links(maps: Maps, source: Planes, threads: int) -> tuple[Link, ...]:
     return (first, *links, final._replace(result=result))
 
 
-def copies_of(maps: Maps, source: Planes, threads: int, taps: int = 1) -> Launch:
-    """Prepare copies of so many neighbouring pixels along the last axis, whatever the dtype."""
+def copies_of(maps: Maps, source: Planes, threads: int) -> Launch:
+    """Prepare copies of pixels, whatever the dtype."""
     shape = source.shape[0] * source.shape[1], *source.shape[2:]
-    return copies.prepare(maps, shape, source.dtype.itemsize, threads, taps)
+    return copies.prepare(maps, shape, source.dtype.itemsize, threads)
 
 
 def bands_of(maps: Maps, source: Planes, dtype: DType, numbers: Numbers, threads: int) -> Launch:

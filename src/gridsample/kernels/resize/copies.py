@@ -157,29 +157,24 @@ def pick_columns(
 
 
 @cached_by_size(CACHE_BYTES, planning.kept_bytes)
-def prepare(
-    maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int, taps: int = 1
-) -> Launch:
-    """Prepare copies of planes (outer, *spatial, inner) whose numbers have ``size`` bytes.
-
-    For each output along the last axis, ``taps`` neighbouring pixels are copied.
-    """
-    outer, inner, numbers = shape[0], shape[-1], shape[-1] * taps
+def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) -> Launch:
+    """Prepare copies of planes (outer, *spatial, inner) whose numbers have ``size`` bytes."""
+    outer, numbers = shape[0], shape[-1]
     absent_axes = 3 - len(maps)
     depth, height, width = [1] * absent_axes + list(shape[1:-1])
     tables = [np.zeros(1, np.int64)] * absent_axes + [axis_map.band.first for axis_map in maps]
-    tables[2] = tables[2] * inner
+    tables[2] = tables[2] * numbers
     inputs = [np.ascontiguousarray(table, np.int64) for table in tables]
     slices, rows, columns = map(len, inputs)
     group = numbers if numbers in GROUPS else 0
     ahead = 1 << (group - 1).bit_length() if group else 0
-    safe = int(np.searchsorted(inputs[2], width * inner - ahead, side="right"))
+    safe = int(np.searchsorted(inputs[2], width * numbers - ahead, side="right"))
     plane = slices * rows * columns * numbers
     target = min(planning.PIECE, max(planning.SHARE, outer * plane // threads))
     pieces = planning.cut(outer, plane, slices * rows, 1, target)
     picking, wide = None, picked_as(f"uint{8 * size}")
-    if group and wide and taps == 1:
-        picking = picking_of(maps[-1].band, inner, host().lanes(wide))
+    if group and wide:
+        picking = picking_of(maps[-1].band, numbers, host().lanes(wide))
     picked_from, places = NOTHING, NOTHING
     if picking is not None:
         picked_from = np.ascontiguousarray(picking.groups, np.int64)
@@ -189,7 +184,7 @@ def prepare(
         planes=pieces.planes,
         depth=depth,
         height=height,
-        width=width * inner,
+        width=width * numbers,
         slices=slices,
         rows=rows,
         columns=columns,

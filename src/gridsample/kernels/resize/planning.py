@@ -41,8 +41,6 @@ TRANSPOSITION = 3.0
 # The outputs between two transpositions, at most.  They are halved while their inputs do not
 # fit into a near cache; once they are few, only while they need more than half of a core's own.
 MAX_OUTPUTS, MIN_OUTPUTS = 64, 16
-# The fewest numbers of a result for which pixels are copied first.
-MANY_OUTPUTS = 1 << 13
 # The greatest number of inputs for which a stage is compiled.
 FEW_TAPS = 4
 # The most instructions that pick the inputs of a register, by the bits of registers.
@@ -170,8 +168,9 @@ def best_order(bands: tuple[Band, ...], inner: int, lanes: int) -> tuple[int, ..
 
 def order_of(bands: tuple[Band, ...], shape: Shape, numbers: Numbers) -> list[int]:
     """Return the order in which axes of planes (outer, *spatial, inner) are resized."""
-    # An image has the order of those of its pixels that are read, if these are copied first.
-    order = [*best_order(compacted(bands, shape[-1]), shape[-1], host().lanes(numbers.sums))]
+    # An image has the order of those of its pixels that are read, as these may be copied first.
+    read = tuple([band.compact if band.skips else band for band in bands])
+    order = [*best_order(read, shape[-1], host().lanes(numbers.sums))]
     if numbers.rounding != "exact":
         sizes = [band.inputs for band in bands], [band.outputs for band in bands]
         return [axis for axis in rounded_order(*sizes, numbers.rounding) if axis in order]
@@ -180,23 +179,6 @@ def order_of(bands: tuple[Band, ...], shape: Shape, numbers: Numbers) -> list[in
         if rows * between(bands, order, shape) // bands[0].outputs > 2 * PIECE:
             order.sort(key=bool)
     return order
-
-
-def picks_first(bands: Sequence[Band], inner: int) -> bool:
-    """Whether the pixels that are read are copied first, as lines skip most of them.
-
-    Lines of planes are resized in less time than that.
-    """
-    outputs = inner * math.prod([band.outputs for band in bands])
-    return inner > 1 and outputs >= MANY_OUTPUTS and bands[-1].skips
-
-
-def compacted(bands: tuple[Band, ...], inner: int) -> tuple[Band, ...]:
-    """Return the bands of the pixels that are read alone, if these are copied first."""
-    if not picks_first(bands, inner):
-        return bands
-    *others, last = bands
-    return (*[band.compact for band in others], last.of_windows)
 
 
 def between(bands: Sequence[Band], order: Sequence[int], shape: Shape) -> int:
