@@ -46,12 +46,6 @@ def apply_matrices(
     of_resizing().resize(maps, image, result, real_type(image.dtype), threads, rounding)
 
 
-def packed(image: Array) -> Array:
-    """Return an image (..., width, C) itself if it is contiguous, otherwise a contiguous copy."""
-    result: Array = of_resizing().packed(image)
-    return result
-
-
 def ready(
     resizing: Resizing,
     source: Layout,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends.resizing import apply_matrices, packed
+from gridsample.backends.resizing import apply_matrices
 from gridsample.cv.arguments import (
     INTER_AREA,
     INTER_LINEAR,
@@ -86,7 +86,9 @@ def resize_by(maps: tuple[AxisMap, ...], image: Array, src: Any, dst: Any) -> Ar
     )
     target = result if is_direct else np.empty(result.shape, result.dtype)
     # The order of sums follows from memory, so that of all images is the same.
-    apply_matrices(maps, as_planes(packed(image)), as_planes(with_channels(target)))
+    if image.shape[2] > 1 and abs(image.strides[2]) > abs(image.strides[1]):
+        image = np.ascontiguousarray(image)
+    apply_matrices(maps, as_planes(image), as_planes(with_channels(target)))
     if not is_direct:
         result[...] = target
     return result

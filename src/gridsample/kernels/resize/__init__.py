@@ -44,7 +44,6 @@ from gridsample.kernels.memory import (
 )
 from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.chains import MAX_AXES, Planes, chain_of, is_chain, steps_of
-from gridsample.kernels.resize.packing import is_packed, packed
 from gridsample.kernels.resize.planning import Numbers
 from gridsample.kernels.run import Ready
 from gridsample.kernels.spline import coefficients, filter_axis
@@ -53,6 +52,16 @@ Array = np.ndarray[Any, Any]
 
 
 # Layout -------------------------------------------------------------------------------------------
+
+
+def is_packed(array: Array) -> bool:
+    """Whether an array is contiguous, aligned and in native byte order."""
+    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+
+
+def packed(array: Array) -> Array:
+    """Return the array, or a copy that is contiguous and in native byte order."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def is_channels_last(array: Array) -> bool:
@@ -243,7 +252,7 @@ def run_chain(
     if not links:
         target[...] = source
         return
-    read = source if links[0].strided else packed(source)
+    read = packed(source) if links[0].packs else source
     steps_of(links).run({"source": read, "target": target}, threads)
 
 

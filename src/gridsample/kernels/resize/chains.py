@@ -124,13 +124,12 @@ class Link(NamedTuple):
     Attributes:
         launch: the launch.
         result: what it writes, which is packed.
-        strided: whether it reads an image with the strides that it was prepared for, as only the
-            first may; others read packed planes.
+        packs: whether it needs packed planes in native byte order; others read an image as it is.
     """
 
     launch: Launch
     result: Planes
-    strided: bool = False
+    packs: bool = False
 
 
 def kept_bytes(links: Sequence[Link]) -> int:
@@ -172,12 +171,12 @@ def chain_of(
         return copy_links(maps, source, threads)
     if rounding != "exact" and not copied:
         numbers = Numbers("int32", "uint8", rounding)
-        return (Link(bands_of(maps, source, dtype, numbers, threads), result, strided=True),)
+        return (Link(bands_of(maps, source, dtype, numbers, threads), result),)
     if k is None:
         numbers = Numbers(real, real)
-        return (Link(bands_of(maps, source, dtype, numbers, threads), result, strided=True),)
+        return (Link(bands_of(maps, source, dtype, numbers, threads), result),)
     if all(axis_map.is_identity for j, axis_map in enumerate(maps) if j != k):
-        return (Link(lines_of(maps[k], k + 2, source, dtype, real), result),)
+        return (Link(lines_of(maps[k], k + 2, source, dtype, real), result, packs=True),)
     between = source.dtype if all(map(only_copies, maps)) else np.dtype(real)
     first, rest = split_long_axis(maps, k)
     links = chain_of(first, source, between, real, threads, "exact")
@@ -207,7 +206,7 @@ def copy_links(maps: Maps, source: Planes, threads: int) -> tuple[Link, ...]:
     """
     result = source.resized(maps, source.dtype)
     if len(maps) <= MAX_AXES:
-        return (Link(copies_of(maps, source, threads), result),)
+        return (Link(copies_of(maps, source, threads), result, packs=source.swapped),)
     others, last = maps[:-MAX_AXES], maps[-MAX_AXES:]
     n, *channels = source.shape[: -MAX_AXES - 1]
     planes = Planes((n, math.prod(channels), *source.shape[-MAX_AXES - 1 :]), source.dtype)
@@ -220,9 +219,9 @@ def copy_links(maps: Maps, source: Planes, threads: int) -> tuple[Link, ...]:
 
 
 def copies_of(maps: Maps, source: Planes, threads: int) -> Launch:
-    """Prepare copies of pixels, whatever the dtype."""
-    shape = source.shape[0] * source.shape[1], *source.shape[2:]
-    return copies.prepare(maps, shape, source.dtype.itemsize, threads)
+    """Prepare copies of pixels, whatever the dtype; of swapped numbers, those of a packed copy."""
+    strides = None if source.swapped else source.strides
+    return copies.prepare(maps, source.shape, strides, source.dtype.itemsize, threads)
 
 
 def bands_of(maps: Maps, source: Planes, dtype: DType, numbers: Numbers, threads: int) -> Launch:

@@ -1,8 +1,9 @@
 """Resizing by copies: each output is one input, so the bits of pixels are copied.
 
-A pixel is a group of contiguous numbers.  If there are few of them, lanes pick the numbers of
-neighbouring pixels from registers.  Pixels that are far apart are copied one by one: a power of two
-of numbers at a time, where the memory next to the pixel belongs to a later pixel.
+The image may have any strides.  If the pixels of a row are near each other in memory, lanes pick
+the numbers of neighbouring pixels from registers.  Pixels that are far apart are copied one by one:
+if their numbers are contiguous, a power of two of them at a time, where the memory next to the
+pixel belongs to the row.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.bands import CACHE_BYTES
+from gridsample.definitions.bands import CACHE_BYTES, copying_band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels.resize import planning
-from gridsample.kernels.resize.picking import picking_of
+from gridsample.kernels.resize.packing import Packing
+from gridsample.kernels.resize.picking import Picking, picking_of
 from gridsample.kernels.resize.planning import NOTHING
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
@@ -42,9 +44,10 @@ GROUPS = (1, 2, 3, 4, 6, 8, 12, 16)
 SETTINGS = Record(
     outer="int64",
     planes="int64",  # all planes, and those of a piece
-    depth="int64",
-    height="int64",
-    width="int64",  # of the image; the width counts numbers
+    channels="int64",
+    item_step="int64",
+    channel_step="int64",
+    number_step="int64",  # of the image
     slices="int64",
     rows="int64",
     columns="int64",  # of the result
@@ -52,8 +55,9 @@ SETTINGS = Record(
     bands="int64",  # the rows of a piece, of all slices; the pieces of a plane
     slice_of="*int64",
     row_of="*int64",
-    column_of="*int64",  # the inputs
-    safe="int64",  # columns with others next to them, in the image and in the result
+    column_of="*int64",  # where the inputs are in a plane
+    wide="int64",
+    wide_end="int64",  # columns that have others next to them, in the image and in the result
     group="int64",  # numbers of a pixel
     # Where lanes pick their numbers: see `picking.Picking`.
     picked="int64",
@@ -63,12 +67,14 @@ SETTINGS = Record(
 
 
 @functools.cache
-def compiled(kind: str, group: int, window: int) -> Program:
+def compiled(kind: str, group: int, window: int, contiguous: bool) -> Program:
     """Compile the program for pixels of a few numbers, or of any number if ``group`` is 0.
 
-    ``window`` is that of `picking.Picking` if lanes pick their numbers, otherwise 0.
+    ``window`` is that of `picking.Picking` if lanes pick their numbers, otherwise 0; ``contiguous``
+    says whether the numbers of a pixel are.
     """
-    function = Function(f"copy_{kind}_{group}_{window}", host().bits // 32)
+    name = f"copy_{kind}_{group}_{window}_{'contiguous' if contiguous else 'strided'}"
+    function = Function(name, host().bits // 32)
     with entry(function, {"source": kind, "target": kind}, SETTINGS) as (task, call):
         group_of_planes = task // call.bands
         begin = (task - group_of_planes * call.bands) * call.part
@@ -76,36 +82,38 @@ def compiled(kind: str, group: int, window: int) -> Program:
         first = group_of_planes * call.planes
         last = (first + call.planes).minimum(call.outer)
         line = call.columns * call.group
-        with function.loop(first, last) as plane, function.loop(begin, end) as row:
-            offset, repeats = input_of_row(function, call, plane.index, row.index, begin)
-            target = call.target.at((plane.index * (call.slices * call.rows) + row.index) * line)
+        with function.loop(first, last) as plane:
+            item = plane.index // call.channels
+            channel = plane.index - item * call.channels
+            image = call.source.at(item * call.item_step + channel * call.channel_step)
+            with function.loop(begin, end) as row:
+                offset, repeats = input_of_row(call, row.index, begin)
+                place = plane.index * (call.slices * call.rows) + row.index
+                source, target = image.at(offset), call.target.at(place * line)
 
-            def repeat(target: Pointer = target) -> list[Value]:
-                target.copy(target.at(-line), line, function.lanes)
-                return []
+                def repeat() -> list[Value]:
+                    target.copy(target.at(-line), line, function.lanes)
+                    return []
 
-            def copy_row(offset: Value = offset, target: Pointer = target) -> list[Value]:
-                source = call.source.at(offset)
-                if window:
-                    pick_numbers(function, call, source, target, window)
-                else:
-                    pick_columns(function, call, source, target, group)
-                return []
+                def copy_row() -> list[Value]:
+                    if window:
+                        pick_numbers(function, call, source, target, window)
+                    else:
+                        pick_columns(function, call, source, target, group, contiguous)
+                    return []
 
-            function.choose(repeats, repeat, copy_row)
+                function.choose(repeats, repeat, copy_row)
     return compile(function)
 
 
-def input_of_row(
-    function: Function, call: SimpleNamespace, plane: Value, row: Value, begin: Value
-) -> tuple[Value, Value]:
+def input_of_row(call: SimpleNamespace, row: Value, begin: Value) -> tuple[Value, Value]:
     """Return where the input of a row begins, and whether it is that of the row before."""
     z = row // call.rows
     y = row - z * call.rows
     input_row = call.row_of.load(y)
-    offset = ((plane * call.depth + call.slice_of.load(z)) * call.height + input_row) * call.width
     before = call.row_of.load((y - 1).maximum(0))
-    return offset, (y > 0) & (row > begin) & (before == input_row)
+    repeats = (y > 0) & (row > begin) & (before == input_row)
+    return call.slice_of.load(z) + input_row, repeats
 
 
 def picked_as(kind: str) -> str:
@@ -131,60 +139,105 @@ def pick_numbers(
 
 
 def pick_columns(
-    function: Function, call: SimpleNamespace, source: Pointer, target: Pointer, group: int
+    function: Function,
+    call: SimpleNamespace,
+    source: Pointer,
+    target: Pointer,
+    group: int,
+    contiguous: bool,
 ) -> None:
     """Copy the pixels of a row."""
+    step = 1 if contiguous else call.number_step
     if not group:
         with function.loop(0, call.columns) as loop:
             pixel = source.at(call.column_of.load(loop.index))
-            target.at(loop.index * call.group).copy(pixel, call.group, function.lanes)
+            result = target.at(loop.index * call.group)
+            if contiguous:
+                result.copy(pixel, call.group, function.lanes)
+            else:
+                with function.loop(0, call.group) as number:
+                    result.store(pixel.load(number.index * step), number.index)
         return
-    wide = 1 << (group - 1).bit_length()
+    wide = 1 << (group - 1).bit_length() if contiguous else 1
 
     def copy(index: Value, lanes: int) -> None:
         pixel = source.at(call.column_of.load(index))
         result = target.at(index * group)
         for k in range(0, group, lanes):
-            result.store(pixel.load(k, lanes), k)
+            result.store(pixel.load(k * step, lanes), k)
 
     unrolled = 8
-    tail = call.safe // unrolled * unrolled
-    with function.loop(0, tail, unrolled) as loop:
+    tail = call.wide + (call.wide_end - call.wide) // unrolled * unrolled
+    with function.loop(0, call.wide) as loop:
+        copy(loop.index, 1)
+    with function.loop(call.wide, tail, unrolled) as loop:
         for k in range(unrolled):
             copy(loop.index + k, wide)
     with function.loop(tail, call.columns) as loop:
         copy(loop.index, 1)
 
 
+# Calls --------------------------------------------------------------------------------------------
+
+
+def wide_columns(packing: Packing, pixels: int, places: Array) -> tuple[int, int]:
+    """Return the begin and end of the columns that are copied as powers of two of numbers.
+
+    ``places`` are those of their inputs, in a row of so many pixels.  The numbers behind an input
+    must be in the row; those behind its copy are overwritten by the next pixel.
+    """
+    wide = 1 << (packing.numbers - 1).bit_length()
+    end = max(0, (pixels - 1) * packing.pixel_step) + packing.numbers
+    columns = np.flatnonzero(places[:-1] <= end - wide)
+    return (int(columns[0]), int(columns[-1]) + 1) if columns.size else (0, 0)
+
+
+def picking_in_row(packing: Packing, pixels: int, places: Array, lanes: int) -> Picking | None:
+    """Return how lanes pick the numbers of inputs at these places of a row of so many pixels.
+
+    None if these are far apart.
+    """
+    offsets = np.arange(packing.numbers) * packing.number_step
+    last = (pixels - 1) * packing.pixel_step
+    low, high = min(0, last) + offsets.min(), max(0, last) + offsets.max()
+    numbers = (places[:, np.newaxis] + offsets).reshape(-1) - low
+    picking = picking_of(copying_band(numbers, int(high - low) + 1), 1, lanes)
+    return picking and picking._replace(groups=picking.groups + np.array([low, 0]))
+
+
 @cached_by_size(CACHE_BYTES, planning.kept_bytes)
-def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) -> Launch:
-    """Prepare copies of planes (outer, *spatial, inner) whose numbers have ``size`` bytes."""
-    outer, numbers = shape[0], shape[-1]
-    absent_axes = 3 - len(maps)
-    depth, height, width = [1] * absent_axes + list(shape[1:-1])
-    tables = [np.zeros(1, np.int64)] * absent_axes + [axis_map.band.first for axis_map in maps]
-    tables[2] = tables[2] * numbers
-    inputs = [np.ascontiguousarray(table, np.int64) for table in tables]
+def prepare(
+    maps: tuple[AxisMap, ...], planes: Shape, strides: Shape | None, size: int, threads: int
+) -> Launch:
+    """Prepare copies of planes (N, C, *spatial, inner) whose numbers have ``size`` bytes.
+
+    The strides count numbers; they are None if the planes are packed.
+    """
+    outer, numbers = planes[0] * planes[1], planes[-1]
+    item_step, channel_step, *steps, number_step = strides or planning.packed_strides(planes)
+    packing = Packing(numbers, steps[-1], number_step if numbers > 1 else 1)
+    first = [axis_map.band.first * step for axis_map, step in zip(maps, steps, strict=True)]
+    inputs = [np.zeros(1, np.int64)] * (3 - len(maps))
+    inputs += [np.ascontiguousarray(table, np.int64) for table in first]
     slices, rows, columns = map(len, inputs)
-    group = numbers if numbers in GROUPS else 0
-    ahead = 1 << (group - 1).bit_length() if group else 0
-    safe = int(np.searchsorted(inputs[2], width * numbers - ahead, side="right"))
     plane = slices * rows * columns * numbers
     target = min(planning.PIECE, max(planning.SHARE, outer * plane // threads))
     pieces = planning.cut(outer, plane, slices * rows, 1, target)
-    picking, wide = None, picked_as(f"uint{8 * size}")
-    if group and wide:
-        picking = picking_of(maps[-1].band, numbers, host().lanes(wide))
-    picked_from, places = NOTHING, NOTHING
+    group, contiguous = numbers if numbers in GROUPS else 0, packing.number_step == 1
+    begin, end = wide_columns(packing, planes[-2], inputs[2]) if contiguous else (0, columns)
+    picking, picked_from, lane_places = None, NOTHING, NOTHING
+    if group and (wide := picked_as(f"uint{8 * size}")):
+        picking = picking_in_row(packing, planes[-2], inputs[2], host().lanes(wide))
     if picking is not None:
         picked_from = np.ascontiguousarray(picking.groups, np.int64)
-        places = np.ascontiguousarray(picking.places, wide)
+        lane_places = np.ascontiguousarray(picking.places, wide)
     settings = SETTINGS.pack(
         outer=outer,
         planes=pieces.planes,
-        depth=depth,
-        height=height,
-        width=width * numbers,
+        channels=planes[1],
+        item_step=item_step,
+        channel_step=channel_step,
+        number_step=packing.number_step,
         slices=slices,
         rows=rows,
         columns=columns,
@@ -193,13 +246,15 @@ def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) ->
         slice_of=inputs[0],
         row_of=inputs[1],
         column_of=inputs[2],
-        safe=min(safe, columns - 1),
+        wide=begin,
+        wide_end=end,
         group=numbers,
         picked=len(picked_from),
         picked_from=picked_from,
-        places=places.view(np.uint8),
+        places=lane_places.view(np.uint8),
     )
     tasks = math.ceil(outer / pieces.planes) * pieces.bands
     threads_worth = max(1, outer * plane // planning.PRODUCTS_OF_THREAD)
-    program = compiled(f"uint{8 * size}", group, picking.window if picking else 0)
+    window = picking.window if picking else 0
+    program = compiled(f"uint{8 * size}", group, window, contiguous or bool(window))
     return Launch(program, settings, tasks, threads=threads_worth)

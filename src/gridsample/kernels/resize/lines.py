@@ -31,7 +31,6 @@ from gridsample.definitions.tables import (
 )
 from gridsample.kernels.resize.copies import picked_as
 from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
-from gridsample.kernels.resize.packing import NUMBERS_OF_THREAD
 from gridsample.kernels.resize.picking import repeated
 from gridsample.kernels.resize.planning import PART, prepare_repeated
 from gridsample.kernels.run import Launch, entry
@@ -58,6 +57,8 @@ FEW_LINES = 16
 MANY_INPUTS = 64
 # The registers of inputs that are summed in the type of sums.
 BLOCK = 256
+# Numbers that are worth a thread.
+NUMBERS_OF_THREAD = 1 << 18
 
 SETTINGS = Record(
     inputs="int64",

@@ -6,42 +6,17 @@ permuted: those of a flipped image, one channel of three, colours in reverse.
 
 from __future__ import annotations
 
-import functools
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import is_native
-from gridsample.kernels.run import Launch, entry
-from gridsample.kernels.vector import (
-    Function,
-    Pointer,
-    Program,
-    Record,
-    Value,
-    compile,
-    host,
-)
-
-Array = np.ndarray[Any, Any]
+from gridsample.kernels.vector import Function, Pointer, Value, host
 
 # The greatest distance of neighbouring pixels that are read in registers.
 MAX_DISTANCE = 8
-# Numbers that are worth a thread.
-NUMBERS_OF_THREAD = 1 << 18
-SETTINGS = Record(
-    rows="int64",
-    part="int64",  # the rows of a task
-    starts="*int64",  # where each row begins
-    pixels="int64",
-    numbers="int64",
-)
 
 
 class Packing(NamedTuple):
-    """How the pixels of a row lie in memory; they are near each other.
+    """How the pixels of a row lie in memory.
 
     Attributes:
         numbers: the numbers of a pixel.
@@ -78,58 +53,14 @@ class Packing(NamedTuple):
 
 
 def packing_of(numbers: int, pixel_step: int, number_step: int, bits: int) -> Packing | None:
-    """Determine how the pixels of rows lie in memory, whose numbers have so many bits.
+    """Return how the pixels of rows lie in memory, whose numbers have so many bits.
 
-    None if they are not near each other: then a register has less than two of them.
+    None if they are contiguous, or not near each other: a register then has less than two of them.
     """
     packing = Packing(numbers, pixel_step, number_step)
     if (pixel_step, number_step) == (numbers, 1) or not 0 < abs(pixel_step) <= MAX_DISTANCE:
         return None
     return packing if packing.pixels_in(host().bits // bits) > 1 else None
-
-
-def is_packed(array: Array) -> bool:
-    """Whether an array is contiguous, aligned and in native byte order."""
-    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
-
-
-def packed(array: Array) -> Array:
-    """Return an array (..., pixels, numbers) itself if it is packed, otherwise a packed copy."""
-    if is_packed(array):
-        return array
-    *outer, pixels, numbers = array.shape
-    size = array.itemsize
-    *outer_steps, pixel_step, number_step = array.strides
-    number_step = number_step if numbers > 1 else size  # NumPy may say anything
-    packing = packing_of(numbers, pixel_step // size, number_step // size, 8 * size)
-    native = is_native(array.strides, array.dtype) and array.dtype.kind in "biuf"
-    if packing is None or not (native and array.flags.aligned):
-        return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-    starts = np.zeros((1,) * len(outer), np.int64)
-    for axis, (n, step) in enumerate(zip(outer, outer_steps, strict=True)):
-        starts = starts + np.arange(n).reshape(-1, *(1,) * (len(outer) - 1 - axis)) * (step // size)
-    target = np.empty(array.shape, array.dtype)
-    part = max(1, NUMBERS_OF_THREAD // max(1, pixels * numbers))
-    settings = SETTINGS.pack(
-        rows=starts.size, part=part, starts=starts.reshape(-1), pixels=pixels, numbers=numbers
-    )
-    tasks = -(-starts.size // part)
-    launch = Launch(compiled(f"uint{8 * size}", packing), settings, tasks, threads=tasks)
-    launch.run({"source": array, "target": target}, pool.cores())
-    return target
-
-
-@functools.cache
-def compiled(kind: str, packing: Packing) -> Program:
-    """Compile the program that copies rows of pixels that are near each other."""
-    function = Function(f"pack_{kind}_{packing.numbers}", host().bits // 32)
-    with entry(function, {"source": kind, "target": kind}, SETTINGS) as (task, call):
-        begin = task * call.part
-        with function.loop(begin, (begin + call.part).minimum(call.rows)) as row:
-            source = call.source.at(call.starts.load(row.index))
-            target = call.target.at(row.index * (call.pixels * call.numbers))
-            copy_row(function, call, packing, source, target)
-    return compile(function)
 
 
 def copied(

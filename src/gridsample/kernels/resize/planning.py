@@ -378,6 +378,11 @@ def kept_bytes(launch: Launch) -> int:
     return 2 * launch.settings.nbytes
 
 
+def packed_strides(shape: Shape) -> Shape:
+    """Return the strides of a packed array, which count numbers."""
+    return tuple([math.prod(shape[k + 1 :]) for k in range(len(shape))])
+
+
 def source_settings(planes: Shape, strides: Shape | None) -> dict[str, int]:
     """Return the settings of a source (N, C, *spatial, inner) with any strides; None if packed."""
     # There are always three spatial axes: the leading one, perhaps one between, and the last one.
