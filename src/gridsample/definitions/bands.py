@@ -60,11 +60,6 @@ class Band:
         return np.array_equal(self.weights, diagonal == np.arange(self.weights.shape[1]))
 
     @cached_property
-    def skips(self) -> bool:
-        """Whether it reads at most a quarter of the inputs, but some."""
-        return 0 < 4 * self.taps * self.outputs <= self.inputs
-
-    @cached_property
     def used(self) -> Array:
         """The inputs that it reads, in ascending order."""
         rows, taps = self._places()

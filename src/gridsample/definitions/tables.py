@@ -204,11 +204,18 @@ def map_of_band(band: Band) -> AxisMap:
     return AxisMap(None, None, table=band)
 
 
-@cached_by_size(CACHE_BYTES, lambda result: result[0].nbytes + result[1].band.bytes)
-def used_inputs(axis: Axis) -> tuple[Array, AxisMap]:
-    """The inputs that an axis reads, in ascending order, and its map from these alone."""
+def split_off_copies(axis_map: AxisMap) -> tuple[AxisMap, AxisMap]:
+    """Return the map that copies the inputs that an axis reads, if few, and the map from these."""
+    if axis_map.axis and skips_inputs(axis_map):
+        return used_inputs(axis_map.axis)
+    return unchanged(axis_map.inputs), axis_map
+
+
+@cached_by_size(CACHE_BYTES, lambda maps: sum([axis_map.band.bytes for axis_map in maps]))
+def used_inputs(axis: Axis) -> tuple[AxisMap, AxisMap]:
+    """Return the map that copies the inputs that an axis reads, and its map from these alone."""
     band = band_of(axis, False)
-    return band.used, map_of_band(band.compact)
+    return map_of_band(copying_band(band.used, band.inputs)), map_of_band(band.compact)
 
 
 def skips_inputs(axis_map: AxisMap) -> bool:

@@ -31,7 +31,7 @@ from gridsample.definitions import tables
 from gridsample.definitions.bands import CACHE_BYTES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
-from gridsample.definitions.tables import AxisMap, rounded_order, skips_inputs, used_inputs
+from gridsample.definitions.tables import AxisMap, rounded_order
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     Layout,
@@ -115,8 +115,6 @@ def resize(
     # If channels come last in one array alone, the smaller one is copied.
     last = is_channels_last(source) and (is_channels_last(out) or out.size <= source.size)
     rounding = rounding if source.dtype.kind in "iub" else "exact"
-    if rounding == "exact" and not is_packed(as_planes(source, last)):
-        maps, source = pick_pixels(maps, source)
     target = as_planes(out, last)
     packed_target = target
     if not is_packed(target):
@@ -159,17 +157,6 @@ def spaced_evenly(array: Array) -> Array:
     """Return the array, or a native copy if its strides are no multiples of its numbers' size."""
     even = is_native(array.strides, array.dtype.newbyteorder("="))
     return array if even else native(array)
-
-
-def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:
-    """Copy the pixels that are read, if these are few: others would be copied for nothing."""
-    maps = list(maps)
-    for k, axis_map in enumerate(maps):
-        if skips_inputs(axis_map):
-            assert axis_map.axis is not None
-            inputs, maps[k] = used_inputs(axis_map.axis)
-            source = source[(slice(None),) * (k + 2) + (inputs,)]
-    return maps, source
 
 
 def resize_planes(
@@ -270,8 +257,7 @@ def order_of_axes(maps: Sequence[AxisMap], dtype: Any, real: np.dtype[Any]) -> l
     if len(changing) < 2:
         return changing
     shape = (1, *(axis_map.inputs for axis_map in maps), 2 if dtype.kind == "c" else 1)
-    bands = tuple(axis_map.band for axis_map in maps)
-    return planning.order_of(bands, shape, Numbers(type_name(real), type_name(real)))
+    return planning.order_of(maps, shape, Numbers(type_name(real), type_name(real)))
 
 
 def prefiltered(maps: Sequence[AxisMap], source: Array, real: np.dtype[Any], threads: int) -> Array:

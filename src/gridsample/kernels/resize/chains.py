@@ -17,7 +17,7 @@ import numpy as np
 from gridsample.definitions.bands import CACHE_BYTES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
-from gridsample.definitions.tables import AxisMap, unchanged
+from gridsample.definitions.tables import AxisMap, skips_inputs, split_off_copies, unchanged
 from gridsample.kernels.resize import copies, lines, planning
 from gridsample.kernels.resize.planning import Numbers, are_fixed
 from gridsample.kernels.run import Launch, Place, Step, Steps
@@ -172,6 +172,8 @@ def chain_of(
     if rounding != "exact" and not copied:
         numbers = Numbers("int32", "uint8", rounding)
         return (Link(bands_of(maps, source, dtype, numbers, threads), result),)
+    if source.strides and any(map(skips_inputs, maps)):
+        return pick_first(maps, source, dtype, real, threads)
     if k is None:
         numbers = Numbers(real, real)
         return (Link(bands_of(maps, source, dtype, numbers, threads), result),)
@@ -182,6 +184,15 @@ def chain_of(
     links = chain_of(first, source, between, real, threads, "exact")
     middle = links[-1].result if links else source
     return links + chain_of(rest, middle, dtype, real, threads, "exact")
+
+
+def pick_first(
+    maps: Maps, source: Planes, dtype: DType, real: str, threads: int
+) -> tuple[Link, ...]:
+    """Return the launches that copy the pixels that are read, if these are few, and resize them."""
+    copied, rest = (tuple(part) for part in zip(*map(split_off_copies, maps), strict=True))
+    links = chain_of(copied, source, source.dtype, real, threads, "exact")
+    return links + chain_of(rest, links[-1].result, dtype, real, threads, "exact")
 
 
 def split_long_axis(maps: Maps, k: int) -> tuple[Maps, Maps]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gridsample.definitions.bands import CACHE_BYTES, Band
 from gridsample.definitions.caches import cached_by_size
-from gridsample.definitions.tables import AxisMap, rounded_order
+from gridsample.definitions.tables import AxisMap, rounded_order, split_off_copies
 from gridsample.kernels.caches import CACHES, whole_lines
 from gridsample.kernels.resize.forms import Stage
 from gridsample.kernels.resize.packing import packing_of
@@ -166,11 +166,12 @@ def best_order(bands: tuple[Band, ...], inner: int, lanes: int) -> tuple[int, ..
     return min(itertools.permutations(axes), key=cost) or (0,)
 
 
-def order_of(bands: tuple[Band, ...], shape: Shape, numbers: Numbers) -> list[int]:
+def order_of(maps: Sequence[AxisMap], shape: Shape, numbers: Numbers) -> list[int]:
     """Return the order in which axes of planes (outer, *spatial, inner) are resized."""
+    bands = tuple([axis_map.band for axis_map in maps])
     # An image has the order of those of its pixels that are read, as these may be copied first.
-    read = tuple([band.compact if band.skips else band for band in bands])
-    order = [*best_order(read, shape[-1], host().lanes(numbers.sums))]
+    of_read = tuple([split_off_copies(axis_map)[1].band for axis_map in maps])
+    order = [*best_order(of_read, shape[-1], host().lanes(numbers.sums))]
     if numbers.rounding != "exact":
         sizes = [band.inputs for band in bands], [band.outputs for band in bands]
         return [axis for axis in rounded_order(*sizes, numbers.rounding) if axis in order]
@@ -427,7 +428,7 @@ def prepare(
     """
     bands = tuple([axis_map.band for axis_map in maps])
     shape = (planes[0] * planes[1], *planes[2:])
-    order = order_of(bands, shape, numbers)
+    order = order_of(maps, shape, numbers)
     pieces = pieces_of(bands, order, shape, threads)
     memory, copy, row = Memory(), 0, math.prod(shape[2:])
     if strides:
