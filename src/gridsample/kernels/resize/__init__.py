@@ -54,20 +54,16 @@ Array = np.ndarray[Any, Any]
 # Layout -------------------------------------------------------------------------------------------
 
 
-def is_packed(array: Array) -> bool:
-    """Whether an array is contiguous, aligned and in native byte order."""
-    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
-
-
 def packed(array: Array) -> Array:
     """Return the array, or a copy that is contiguous and in native byte order."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
-def is_channels_last(array: Array) -> bool:
+def is_channels_last(layout: Layout) -> bool:
     """Whether the channels of a pixel of (N, C, *spatial) are next to each other in memory."""
-    steps = [abs(step) for n, step in zip(array.shape[1:], array.strides[1:], strict=True) if n > 1]
-    return array.shape[1] > 1 and steps[0] == min(steps) and not is_packed(array)
+    shape, strides, _ = layout
+    steps = [abs(step) for n, step in zip(shape[1:], strides[1:], strict=True) if n > 1]
+    return shape[1] > 1 and steps[0] == min(steps) and not is_dense(layout)
 
 
 def as_planes(array: Array, last: bool) -> Array:
@@ -75,6 +71,12 @@ def as_planes(array: Array, last: bool) -> Array:
     if last:
         return array[:, np.newaxis].transpose(0, 1, *range(3, array.ndim + 1), 2)
     return array[..., np.newaxis]
+
+
+def of_planes(numbers: tuple[int, ...], last: bool, single: int) -> tuple[int, ...]:
+    """Return the sizes, or strides, of such a view, given those of its axis with one entry."""
+    n, channels, *spatial = numbers
+    return (n, single, *spatial, channels) if last else (n, channels, *spatial, single)
 
 
 def as_reals(planes: Array) -> Array:
@@ -113,11 +115,12 @@ def resize(
         direct.run(address_of(source), address_of(out))
         return
     # If channels come last in one array alone, the smaller one is copied.
-    last = is_channels_last(source) and (is_channels_last(out) or out.size <= source.size)
+    last = is_channels_last(layouts[0])
+    last = last and (is_channels_last(layouts[1]) or out.size <= source.size)
     rounding = rounding if source.dtype.kind in "iub" else "exact"
     target = as_planes(out, last)
     packed_target = target
-    if not is_packed(target):
+    if not is_dense(layout_of(target)):
         packed_target = np.empty(target.shape, target.dtype.newbyteorder("="))
     planes = as_reals(as_planes(spaced_evenly(source), last))
     resize_planes(maps, planes, as_reals(packed_target), real, threads, rounding)
@@ -134,7 +137,7 @@ def direct_run(
     threads: int,
     rounding: str,
 ) -> Ready | None:
-    """Prepare a call that is a chain of programs on packed arrays; return None for any other.
+    """Prepare a call that is a chain of programs, without a copy; return None for any other.
 
     Python's part of such a call is then to find it here, which takes less than a small image does.
     """
@@ -142,15 +145,21 @@ def direct_run(
     last = source[0][1] > 1 and source[1][1] == dtype.itemsize and target[1][1] == dtype.itemsize
     if dtype != target[2] or dtype.kind not in "biuf" or 0 in (*source[0], *target[0]):
         return None
-    if not (is_dense(source, last) and is_dense(target, last)):
+    strides = None
+    if not is_dense(target, last):
         return None
-    n, channels, *spatial = source[0]
-    shape = (n, 1, *spatial, channels) if last else (n, channels, *spatial, 1)
+    if not is_dense(source, last):
+        if is_channels_last(source) != last or not is_native(*source[1:]) or len(maps) > MAX_AXES:
+            return None
+        strides = of_planes(tuple([step // dtype.itemsize for step in source[1]]), last, 0)
+    shape = of_planes(source[0], last, 1)
     rounding = rounding if dtype.kind in "iub" else "exact"
     if not is_chain(maps, shape, dtype, rounding):
         return None
-    links = chain_of(maps, Planes(shape, dtype), dtype, real, threads, rounding)
-    return steps_of(links).ready(threads, ["source", "target"]) if links else None
+    links = chain_of(maps, Planes(shape, dtype, strides), dtype, real, threads, rounding)
+    if not links or (strides and links[0].packs):
+        return None
+    return steps_of(links).ready(threads, ["source", "target"])
 
 
 def spaced_evenly(array: Array) -> Array:
