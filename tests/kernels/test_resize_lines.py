@@ -29,7 +29,7 @@ METHODS_AND_OTHERS = (*METHODS, *(pytest.param(name, marks=pytest.mark.slow) for
 # Longer and shorter; few outputs of many inputs, and the reverse.
 SIZES = ((1030, 1201), (1201, 1030), (1101, 20), (20, 1101))
 # The weights of the last repeat but for rounding.
-FACTORS = ((1200, 600), (1026, 2052), (900, 1200), (1200, 400))
+FACTORS = ((1200, 600), (1026, 2052), (600, 2400), (900, 1200), (1200, 400))
 
 
 def matrix(n: int, m: int, method: str, align: bool, smooth: bool) -> Array:

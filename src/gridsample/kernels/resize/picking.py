@@ -28,8 +28,9 @@ Array = np.ndarray[Any, Any]
 MAX_TAPS, MAX_WINDOW = 16, 8
 # Groups that may each have a row of the tables.
 FEW_GROUPS = 8
-# The groups of a short line.
-GROUPS_OF_SHORT_LINE = 12
+# The groups of a short line: of fewer, a window in the middle may reach beyond the inputs of a line
+# that is enlarged four times.
+GROUPS_OF_SHORT_LINE = 32
 # Single precision, in which nearest pixels are computed, is exact up to this size.
 EXACT = 1 << 22
 
