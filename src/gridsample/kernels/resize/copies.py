@@ -2,8 +2,8 @@
 
 The image may have any strides.  If the pixels of a row are near each other in memory, lanes pick
 the numbers of neighbouring pixels from registers.  Pixels that are far apart are copied one by one:
-if their numbers are contiguous, a power of two of them at a time, where the memory next to the
-pixel belongs to the row.
+a power of two of numbers at a time, where the memory next to the pixel belongs to the row.  Numbers
+of a pixel that are not contiguous are copied as pixels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from gridsample.definitions.bands import CACHE_BYTES, copying_band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels.resize import planning
-from gridsample.kernels.resize.packing import Packing
 from gridsample.kernels.resize.picking import Picking, picking_of
 from gridsample.kernels.resize.planning import NOTHING
 from gridsample.kernels.run import Launch, entry
@@ -46,8 +45,7 @@ SETTINGS = Record(
     planes="int64",  # all planes, and those of a piece
     channels="int64",
     item_step="int64",
-    channel_step="int64",
-    number_step="int64",  # of the image
+    channel_step="int64",  # of the image
     slices="int64",
     rows="int64",
     columns="int64",  # of the result
@@ -67,14 +65,12 @@ SETTINGS = Record(
 
 
 @functools.cache
-def compiled(kind: str, group: int, window: int, contiguous: bool) -> Program:
+def compiled(kind: str, group: int, window: int) -> Program:
     """Compile the program for pixels of a few numbers, or of any number if ``group`` is 0.
 
-    ``window`` is that of `picking.Picking` if lanes pick their numbers, otherwise 0; ``contiguous``
-    says whether the numbers of a pixel are.
+    ``window`` is that of `picking.Picking` if lanes pick their numbers, otherwise 0.
     """
-    name = f"copy_{kind}_{group}_{window}_{'contiguous' if contiguous else 'strided'}"
-    function = Function(name, host().bits // 32)
+    function = Function(f"copy_{kind}_{group}_{window}", host().bits // 32)
     with entry(function, {"source": kind, "target": kind}, SETTINGS) as (task, call):
         group_of_planes = task // call.bands
         begin = (task - group_of_planes * call.bands) * call.part
@@ -99,7 +95,7 @@ def compiled(kind: str, group: int, window: int, contiguous: bool) -> Program:
                     if window:
                         pick_numbers(function, call, source, target, window)
                     else:
-                        pick_columns(function, call, source, target, group, contiguous)
+                        pick_columns(function, call, source, target, group)
                     return []
 
                 function.choose(repeats, repeat, copy_row)
@@ -139,32 +135,21 @@ def pick_numbers(
 
 
 def pick_columns(
-    function: Function,
-    call: SimpleNamespace,
-    source: Pointer,
-    target: Pointer,
-    group: int,
-    contiguous: bool,
+    function: Function, call: SimpleNamespace, source: Pointer, target: Pointer, group: int
 ) -> None:
     """Copy the pixels of a row."""
-    step = 1 if contiguous else call.number_step
     if not group:
         with function.loop(0, call.columns) as loop:
             pixel = source.at(call.column_of.load(loop.index))
-            result = target.at(loop.index * call.group)
-            if contiguous:
-                result.copy(pixel, call.group, function.lanes)
-            else:
-                with function.loop(0, call.group) as number:
-                    result.store(pixel.load(number.index * step), number.index)
+            target.at(loop.index * call.group).copy(pixel, call.group, function.lanes)
         return
-    wide = 1 << (group - 1).bit_length() if contiguous else 1
+    wide = 1 << (group - 1).bit_length()
 
     def copy(index: Value, lanes: int) -> None:
         pixel = source.at(call.column_of.load(index))
         result = target.at(index * group)
         for k in range(0, group, lanes):
-            result.store(pixel.load(k * step, lanes), k)
+            result.store(pixel.load(k, lanes), k)
 
     unrolled = 8
     tail = call.wide + (call.wide_end - call.wide) // unrolled * unrolled
@@ -180,28 +165,24 @@ def pick_columns(
 # Calls --------------------------------------------------------------------------------------------
 
 
-def wide_columns(packing: Packing, pixels: int, places: Array) -> tuple[int, int]:
+def wide_columns(places: Array, numbers: int, high: int) -> tuple[int, int]:
     """Return the begin and end of the columns that are copied as powers of two of numbers.
 
-    ``places`` are those of their inputs, in a row of so many pixels.  The numbers behind an input
-    must be in the row; those behind its copy are overwritten by the next pixel.
+    ``places`` are those of their inputs in a row, whose last number is at ``high``.  The numbers
+    behind an input must be in the row; those behind its copy are overwritten by the next pixel.
     """
-    wide = 1 << (packing.numbers - 1).bit_length()
-    end = max(0, (pixels - 1) * packing.pixel_step) + packing.numbers
-    columns = np.flatnonzero(places[:-1] <= end - wide)
+    wide = 1 << (numbers - 1).bit_length()
+    columns = np.flatnonzero(places[:-1] + wide - 1 <= high)
     return (int(columns[0]), int(columns[-1]) + 1) if columns.size else (0, 0)
 
 
-def picking_in_row(packing: Packing, pixels: int, places: Array, lanes: int) -> Picking | None:
-    """Return how lanes pick the numbers of inputs at these places of a row of so many pixels.
+def picking_in_row(places: Array, numbers: int, low: int, high: int, lanes: int) -> Picking | None:
+    """Return how lanes pick the numbers of inputs at these places; None if these are far apart.
 
-    None if these are far apart.
+    The first and the last number of the row in memory are at ``low`` and ``high``.
     """
-    offsets = np.arange(packing.numbers) * packing.number_step
-    last = (pixels - 1) * packing.pixel_step
-    low, high = min(0, last) + offsets.min(), max(0, last) + offsets.max()
-    numbers = (places[:, np.newaxis] + offsets).reshape(-1) - low
-    picking = picking_of(copying_band(numbers, int(high - low) + 1), 1, lanes)
+    each = np.add.outer(places - low, np.arange(numbers)).reshape(-1)
+    picking = picking_of(copying_band(each, high - low + 1), 1, lanes)
     return picking and picking._replace(groups=picking.groups + np.array([low, 0]))
 
 
@@ -215,19 +196,23 @@ def prepare(
     """
     outer, numbers = planes[0] * planes[1], planes[-1]
     item_step, channel_step, *steps, number_step = strides or planning.packed_strides(planes)
-    packing = Packing(numbers, steps[-1], number_step if numbers > 1 else 1)
     first = [axis_map.band.first * step for axis_map, step in zip(maps, steps, strict=True)]
     inputs = [np.zeros(1, np.int64)] * (3 - len(maps))
     inputs += [np.ascontiguousarray(table, np.int64) for table in first]
+    ends = (planes[-2] - 1) * steps[-1], (numbers - 1) * number_step
+    low, high = (sum([choose(end, 0) for end in ends]) for choose in (min, max))
+    if numbers > 1 and number_step != 1:
+        offsets = np.arange(numbers) * number_step
+        inputs[2], numbers = np.add.outer(inputs[2], offsets).reshape(-1), 1
     slices, rows, columns = map(len, inputs)
     plane = slices * rows * columns * numbers
     target = min(planning.PIECE, max(planning.SHARE, outer * plane // threads))
     pieces = planning.cut(outer, plane, slices * rows, 1, target)
-    group, contiguous = numbers if numbers in GROUPS else 0, packing.number_step == 1
-    begin, end = wide_columns(packing, planes[-2], inputs[2]) if contiguous else (0, columns)
+    group = numbers if numbers in GROUPS else 0
+    begin, end = wide_columns(inputs[2], numbers, high)
     picking, picked_from, lane_places = None, NOTHING, NOTHING
     if group and (wide := picked_as(f"uint{8 * size}")):
-        picking = picking_in_row(packing, planes[-2], inputs[2], host().lanes(wide))
+        picking = picking_in_row(inputs[2], numbers, low, high, host().lanes(wide))
     if picking is not None:
         picked_from = np.ascontiguousarray(picking.groups, np.int64)
         lane_places = np.ascontiguousarray(picking.places, wide)
@@ -237,7 +222,6 @@ def prepare(
         channels=planes[1],
         item_step=item_step,
         channel_step=channel_step,
-        number_step=packing.number_step,
         slices=slices,
         rows=rows,
         columns=columns,
@@ -255,6 +239,5 @@ def prepare(
     )
     tasks = math.ceil(outer / pieces.planes) * pieces.bands
     threads_worth = max(1, outer * plane // planning.PRODUCTS_OF_THREAD)
-    window = picking.window if picking else 0
-    program = compiled(f"uint{8 * size}", group, window, contiguous or bool(window))
+    program = compiled(f"uint{8 * size}", group, picking.window if picking else 0)
     return Launch(program, settings, tasks, threads=threads_worth)
