@@ -272,15 +272,22 @@ def test_vmap_needs_no_loop(coords: str, items: tuple[int, int], axes: Any) -> N
 
     programs = str(jax.make_jaxpr(jax.vmap(sample, axes))(*arrays))
     assert "gridsample_gather" in programs and "scan" not in programs
-    functions = sample, jax.jit(jax.grad(loss, (0, 1))), jax.jit(jax.grad(loss, 1))
-    for function in functions:
-        batched, expected = jax.vmap(function, axes)(*arrays), repeat(function, axes, arrays)
-        for result, reference in zip(*map(jax.tree.leaves, (batched, expected)), strict=True):
+    functions = sample, jax.grad(loss, (0, 1)), jax.grad(loss, 1)
+
+    # One program: JAX would compile each operation of the loops by itself.
+    @jax.jit
+    def pairs(*arrays: Any) -> Any:
+        results = [
+            (jax.vmap(function, axes)(*arrays), repeat(function, axes, arrays))
+            for function in functions
+        ]
+        batched = jax.grad(lambda *a: (jax.vmap(sample, axes)(*a) * weights).sum(), (0, 1))
+        looped = jax.grad(lambda *a: (repeat(sample, axes, a) * weights).sum(), (0, 1))
+        return [*results, (batched(*arrays), looped(*arrays))]
+
+    for pair in pairs(*arrays):
+        for result, reference in zip(*map(jax.tree.leaves, pair), strict=True):
             np.testing.assert_allclose(result, reference, rtol=0, atol=1e-11)
-    batched = jax.grad(lambda *arrays: (jax.vmap(sample, axes)(*arrays) * weights).sum(), (0, 1))
-    looped = jax.grad(lambda *arrays: (repeat(sample, axes, arrays) * weights).sum(), (0, 1))
-    for result, reference in zip(batched(*arrays), looped(*arrays), strict=True):
-        np.testing.assert_allclose(result, reference, rtol=0, atol=1e-11)
 
 
 def test_control_flow(arrays: Any) -> None:
