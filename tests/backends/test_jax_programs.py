@@ -267,8 +267,8 @@ def test_vmap_needs_no_loop(coords: str, items: tuple[int, int], axes: Any) -> N
         options = {"coords": coords, "fill_value": (2.0, -1.0)}
         return gridsample.grid_sample(image, grid, "linear", "constant", **options)
 
-    def loss(*arrays: Any) -> Any:
-        return (sample(*arrays) * weights).sum()
+    def loss(*arrays: Any) -> Any:  # not linear, so that a batch has a batch of gradients
+        return (sample(*arrays) ** 2 * weights).sum()
 
     programs = str(jax.make_jaxpr(jax.vmap(sample, axes))(*arrays))
     assert "gridsample_gather" in programs and "scan" not in programs
