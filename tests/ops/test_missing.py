@@ -110,28 +110,29 @@ def test_a_constant_image_stays_constant() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "complex64"])
 @pytest.mark.parametrize("boundary", ["zeros", "mirror"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic", "nearest"])
 def test_without_missing_pixels_the_bits_are_those_of_plain_sampling(
-    dtype: str, boundary: str
+    mode: str, dtype: str, boundary: str
 ) -> None:
     rng = cases.generator("missing", dtype, boundary)
     image = cases.pixels(rng, (2, 3, 13, 17), dtype)
     grid = rng.uniform(-1.3, 1.3, (2, 9, 11, 2)).astype(np.float32)
     theta = rng.uniform(-1, 1, (2, 2, 3)).astype(np.float32)
-    for mode in ("bilinear", "bicubic", "nearest"):
-        options = {"mode": mode, "padding_mode": boundary}
-        for name, arguments in (("grid_sample", (grid,)), ("affine_sample", (theta, (2, 3, 4, 5)))):
-            function = getattr(gridsample, name)
-            unweighted, result = (
-                function(image, *arguments, **options),
-                function(image, *arguments, **options, **IGNORE),
-            )
-            np.testing.assert_array_equal(result, unweighted)
-            result, weight = function(image, *arguments, **options, **IGNORE, return_weight=True)
-            np.testing.assert_array_equal(result, unweighted)
-            np.testing.assert_allclose(weight, 1, rtol=1e-6)
-            assert weight.shape == unweighted.shape
+    options = {"mode": mode, "padding_mode": boundary}
+    for name, arguments in (("grid_sample", (grid,)), ("affine_sample", (theta, (2, 3, 4, 5)))):
+        function = getattr(gridsample, name)
+        unweighted, result = (
+            function(image, *arguments, **options),
+            function(image, *arguments, **options, **IGNORE),
+        )
+        np.testing.assert_array_equal(result, unweighted)
+        result, weight = function(image, *arguments, **options, **IGNORE, return_weight=True)
+        np.testing.assert_array_equal(result, unweighted)
+        np.testing.assert_allclose(weight, 1, rtol=1e-6)
+        assert weight.shape == unweighted.shape
     unweighted = gridsample.interpolate(image, (5, 20), mode="bicubic")
     np.testing.assert_array_equal(
         gridsample.interpolate(image, (5, 20), mode="bicubic", **IGNORE), unweighted
