@@ -342,4 +342,4 @@ def test_jax_compiles_and_differentiates() -> None:
         arrays = jnp.asarray(VALUES[..., 0]), jnp.asarray(points_around(5)[2:])
         expected = extrapolated(VALUES[..., 0], points_around(5)[2:])
         np.testing.assert_allclose(jax.jit(extrapolated)(*arrays), expected, atol=1e-12)
-        check_grads(extrapolated, arrays, order=2)
+        check_grads(jax.jit(extrapolated), arrays, order=2)
