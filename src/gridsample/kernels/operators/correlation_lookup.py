@@ -32,8 +32,8 @@ from gridsample.kernels.memory import Layout
 from gridsample.kernels.operators import elements, real_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import element
+from gridsample.kernels.sampling.programs.interleaving import sum_neighbours
 from gridsample.kernels.sampling.programs.listed import Block, blocks, padded, whole_block
-from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
 from gridsample.kernels.sampling.programs.tap_lists import block_of
 from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
 

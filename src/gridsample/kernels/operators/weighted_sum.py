@@ -38,8 +38,8 @@ from gridsample.kernels.sampling.programs.axes import (
     Tap,
     rules_of,
 )
+from gridsample.kernels.sampling.programs.interleaving import sum_neighbours
 from gridsample.kernels.sampling.programs.listed import Block, blocks, padded, whole_block
-from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
 from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, no_pixel
 from gridsample.kernels.sampling.programs.tap_lists import TapList, block_of, list_bytes, list_taps
 from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host

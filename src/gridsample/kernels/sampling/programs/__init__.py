@@ -10,9 +10,8 @@ A point passes, in this order,
     sampler     `Sampler.locate` makes the state of a group, which all planes share (`states`);
                 `Sampler.prepare` turns that state into taps, ready for any plane
     ways        the faster ways of reading pixels (`pairs`, `rows`), and the choice among them
-    sums        sums over taps, with pixels from a `Reader` (`singles`, `pairs`) or a `Row`
-                (`row_sums`, `edge_rows`); `counting` if pixels may be missing or have weights;
-                `loads`
+    sums        sums over taps, with pixels from a `Reader` (`singles`, `pairs`, `edge_rows`);
+                `counting` if pixels may be missing or have weights; `loads`
     operations  what is done with the sums: formulas for samples, means and their gradients
 
 `operations` and `sweep` are a good place to begin: the second is the loop around the formulas if

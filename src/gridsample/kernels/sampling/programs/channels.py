@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from gridsample.definitions.caches import cached_property
 from gridsample.kernels.sampling.programs.groups import Group, Strip
+from gridsample.kernels.sampling.programs.interleaving import sum_neighbours
 from gridsample.kernels.sampling.programs.listed import (
     Block,
     CountedChannels,
@@ -25,7 +26,6 @@ from gridsample.kernels.sampling.programs.listed import (
     padded,
 )
 from gridsample.kernels.sampling.programs.operation import Order, Results, Terms
-from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State, value_of
 from gridsample.kernels.sampling.programs.sums import Registers, no_pixel

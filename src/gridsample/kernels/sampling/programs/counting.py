@@ -25,8 +25,6 @@ from gridsample.kernels.sampling.programs.sums import (
     Orders,
     Outer,
     Reader,
-    Registers,
-    Row,
     TapSums,
     both,
 )
@@ -214,40 +212,6 @@ class UnitWeights:
                 weight = here.select(weight, self.dropped_weight)
             weights.append((weight,))
         return weights
-
-
-class CountedRow(NamedTuple):
-    """A row of pixels as numbers.
-
-    Attributes:
-        pixels: the pixels.
-        weights: their weights, or None for 1.
-        counting: how they count.
-    """
-
-    pixels: Row
-    weights: Row | None
-    counting: Counting
-
-    @property
-    def function(self) -> Function:
-        """The function that reads."""
-        return self.pixels.function
-
-    def at(self, axis: int, k: int | Value) -> Row:
-        """Return the row that is ``k`` pixels further along another axis than x."""
-        weights = None if self.weights is None else self.weights.at(axis, k)
-        return self._replace(pixels=self.pixels.at(axis, k), weights=weights)
-
-    def registers(self, length: int) -> Registers:
-        """Read the registers of the row, of each number."""
-        pixels = self.pixels.registers(length)[()]
-        if self.weights is None:
-            weights = [register.like(1.0) for register in pixels]
-        else:
-            weights = self.weights.registers(length)[()]
-        numbers = self.counting.numbers([(register,) for register in pixels], weights)
-        return {(n,): [*registers] for n, registers in enumerate(zip(*numbers, strict=True))}
 
 
 class Tried(NamedTuple):

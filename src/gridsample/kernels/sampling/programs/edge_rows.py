@@ -1,8 +1,8 @@
 """Rows of pixels where taps may be outside the image.
 
 Unless a boundary joins the ends of the image, as "wrap" does, it folds all taps along x to the
-same end, or drops them, so that their pixels are among L neighbours, the *window* of a point.  A
-window is read as a row, and each of its pixels has the sum of the weights of the taps that are
+same end, or drops them, so that their pixels are among as many neighbours, the *window* of a point.
+A window is read as a row, and each of its pixels has the sum of the weights of the taps that are
 there.  Taps of the other axes are folded one by one, as the row of each may be anywhere.
 """
 
@@ -13,29 +13,28 @@ from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import LONG, Axis, Tap
 from gridsample.kernels.sampling.programs.counting import (
+    NUMBERS,
     WEIGHT,
-    CountedRow,
+    Counted,
     numbers_of_dropped,
 )
-from gridsample.kernels.sampling.programs.row_sums import (
-    PixelRows,
-    read_registers,
-    repeat_in_registers,
-    row_length,
-)
+from gridsample.kernels.sampling.programs.loads import read_numbers
 from gridsample.kernels.sampling.programs.singles import SingleTaps
-from gridsample.kernels.sampling.programs.states import Offsets, added, value_of
+from gridsample.kernels.sampling.programs.states import Offsets, added, further
 from gridsample.kernels.sampling.programs.sums import (
+    AxisTaps,
+    Numbers,
     Orders,
-    Registers,
-    Row,
+    Outer,
+    Reader,
     TapSums,
     TapTable,
-    Weights,
     both,
+    sum_over_taps,
+    tables_for_loops,
     with_dropped,
 )
-from gridsample.kernels.vector import Function, Pointer, Value
+from gridsample.kernels.vector import Pointer, Value
 
 
 class AtEdges(NamedTuple):
@@ -52,31 +51,22 @@ class AtEdges(NamedTuple):
     def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
         along_x, *others = taps = self.single_taps.taps
-        window = window_of(self.axes[0], along_x, row_length(len(along_x)))
-        weights = [window.weights, *([tap.weights for tap in axis_taps] for axis_taps in others)]
-        rows = PixelRows(self.row(plane, window.begin, others), weights, window.touched)
-        counting = self.single_taps.counting
+        window = window_of(self.axes[0], along_x)
+        counting, begin = self.single_taps.counting, added(self.single_taps.offset, window.begin)
+        channels = self.single_taps.channels
+        reader: Reader = WindowPixels(plane, begin, window.touched, channels)
         values = [*numbers_of_dropped(dropped, counting)]
-        if counting is not None and counting.dropped_weight:
-            # Other readers read this for a dropped tap; here, nothing is read for one.
-            values[WEIGHT] = counting.dropped_weight
-        return with_dropped(rows.tap_sums(orders), taps, values)
-
-    def row(self, plane: Pointer, first: Value, others: Sequence[Sequence[Tap]]) -> Row:
-        """Return the row of each point, given the index of its first pixel and the other taps."""
-        counting = self.single_taps.counting
-        # `PixelRows` has the weights.
-        tables = [TapTable([tap._replace(weights=()) for tap in taps]) for taps in others]
-        pixels = EdgeRow(plane, added(self.single_taps.offset, first), tables)
-        if counting is None:
-            return pixels
-        weights = pixels._replace(plane=None)  # of ones
-        if counting.plane is not None:
-            stride = self.axes[0].pixel_weight_stride
-            assert stride is not None
-            offset = added(value_of(counting.offset), first * stride)
-            weights = EdgeRow(counting.plane, offset, tables, weighs=True)
-        return CountedRow(pixels, weights, counting)
+        if counting is not None:
+            weights = WindowPixels(None, window.begin, window.touched)  # of ones
+            if counting.plane is not None and window.weight_begin is not None:
+                offset = further(counting.offset, window.weight_begin).value
+                weights = WindowPixels(counting.plane, offset, window.touched, weighs=True)
+            reader = Counted(reader, weights, counting)
+            if counting.dropped_weight:
+                # Other readers read this for a dropped tap; here, nothing is read for one.
+                values[WEIGHT::NUMBERS] = [counting.dropped_weight] * channels
+        totals = sum_over_taps(reader, tables_for_loops([window.taps, *others]), orders)
+        return with_dropped(totals, taps, values)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
@@ -88,13 +78,15 @@ class Window(NamedTuple):
 
     Attributes:
         begin: the offset of the first pixel.
+        weight_begin: the same in the weights of pixels, if they have weights.
         touched: the pixels at which a tap is, one bit for each.
-        weights: for each pixel, the sum of the weights of the taps there, for each order.
+        taps: the pixels, as taps whose weights are sums of those of the taps there.
     """
 
     begin: Value
+    weight_begin: Value | None
     touched: Value
-    weights: Weights
+    taps: Sequence[Tap]
 
 
 def has_window(axis: Axis) -> bool:
@@ -102,12 +94,12 @@ def has_window(axis: Axis) -> bool:
     return not axis.rule.boundary.joins_ends and axis.rule.length == LONG
 
 
-def window_of(axis: Axis, taps: Sequence[Tap], length: int) -> Window:
-    """Return the window of ``length`` pixels for taps along an axis; strides are not negative."""
-    function, begin = axis.function, axis.offset(axis.size - length)
-    for tap in taps:
-        earlier = begin.minimum(tap.offset)
-        begin = earlier if tap.present is None else tap.present.select(earlier, begin)
+def window_of(axis: Axis, taps: Sequence[Tap]) -> Window:
+    """Return the window of taps along an axis, whose strides are positive."""
+    function, length = axis.function, len(taps)
+    begin, weight_begin = first_of(taps, axis.offset(axis.size - length)), None
+    if axis.pixel_weight_stride is not None:
+        weight_begin = first_of(taps, (axis.size - length) * axis.pixel_weight_stride, True)
     table, orders = TapTable(taps), len(taps[0].weights)
     zero = function.constant(0.0, function.real, function.lanes)
     none = function.constant(0, f"int{function.real.bits}", function.lanes)
@@ -123,46 +115,57 @@ def window_of(axis: Axis, taps: Sequence[Tap], length: int) -> Window:
         loop.carry(touched, *totals)
     touched, *totals = loop.carried
     weights = [tuple(totals[k : k + orders]) for k in range(0, len(totals), orders)]
-    return Window(begin, touched, weights)
+    # Their place is that of the window.
+    pixels = [Tap(begin.like(0), None, each, k) for k, each in enumerate(weights)]
+    return Window(begin, weight_begin, touched, pixels)
 
 
-class EdgeRow(NamedTuple):
-    """The window of each point, at some taps of the other axes.
+def first_of(taps: Sequence[Tap], begin: Value, weighs: bool = False) -> Value:
+    """Return the least offset of taps that are not dropped, and no greater one than ``begin``.
+
+    Those ``weighs`` asks for are offsets in the weights of pixels.
+    """
+    for tap in taps:
+        offset = tap.pixel_weight_offset if weighs else tap.offset
+        assert offset is not None
+        earlier = begin.minimum(offset)
+        begin = earlier if tap.present is None else tap.present.select(earlier, begin)
+    return begin
+
+
+class WindowPixels(NamedTuple):
+    """Reads the window of each point, at some taps of the other axes; what is no tap is 0.
 
     Attributes:
         plane: the memory of a plane; None if all pixels are 1.
         offset: the offset of each point's first pixel.
-        outer: the taps of the other axes, y first.
+        touched: the pixels that are taps, one bit for each.
+        channels: how many neighbours in memory a pixel is.
         weighs: whether the plane has weights of pixels, rather than pixels.
-        present: whether the row is not dropped; None if no row ever is.
     """
 
     plane: Pointer | None
     offset: Value
-    outer: Sequence[TapTable]
+    touched: Value
+    channels: int = 1
     weighs: bool = False
-    present: Value | None = None
 
-    @property
-    def function(self) -> Function:
-        """The function that reads."""
-        return self.offset.function
-
-    def at(self, axis: int, k: int | Value) -> EdgeRow:
-        """Return the row at tap ``k`` of another axis than x."""
-        tap = self.outer[axis - 1].read(self.function.as_index(k))
-        step = tap.pixel_weight_offset if self.weighs else tap.offset
-        assert step is not None
-        return self._replace(offset=self.offset + step, present=both(self.present, tap.present))
-
-    def registers(self, length: int) -> Registers:
-        """Read the registers of the row; those of dropped rows are 0."""
-        function = self.function
+    def row(self, outer: Outer, taps: AxisTaps) -> Sequence[Numbers]:
+        """Read the pixels of a window."""
+        offset, present, real = self.offset, None, taps[0].weights[0]
+        for tap in outer:
+            step = tap.pixel_weight_offset if self.weighs else tap.offset
+            assert step is not None
+            offset, present = offset + step, both(present, tap.present)
+        count, row = self.channels * len(taps), list[Numbers]()
         if self.plane is None:
-            registers = [function.constant(1.0, function.real, function.lanes)] * length
+            numbers = [real.like(1.0)] * count
         else:
-            registers = read_registers(self.plane, Offsets(self.offset).places(), length)
-        if self.present is not None:
-            present = repeat_in_registers(self.present.to(f"int{function.real.bits}"), length)
-            registers = [(p != 0).select(r, 0.0) for p, r in zip(present, registers, strict=True)]
-        return {(): registers}
+            numbers = read_numbers(self.plane, Offsets(offset).one_by_one(), count)
+        for k in range(len(taps)):
+            # What is not a tap may be NaN.
+            here = both((self.touched & (1 << k)) != 0, present)
+            assert here is not None
+            pixel = numbers[k * self.channels : (k + 1) * self.channels]
+            row.append(tuple(here.select(number.to(real.kind), 0.0) for number in pixel))
+        return row

@@ -50,3 +50,14 @@ def gathered(vectors: Sequence[Value], places: Sequence[int]) -> Value:
         picked = [lanes + p - here.start if p in here else j for j, p in enumerate(places)]
         result = result.shuffle(picked, vector)
     return result
+
+
+def sum_neighbours(registers: Sequence[Value]) -> Value:
+    """Sum every L neighbouring lanes of L registers, where L is a power of two."""
+    lanes = registers[0].lanes
+    while len(registers) > 1:
+        registers = [
+            p.shuffle(range(0, 2 * lanes, 2), q) + p.shuffle(range(1, 2 * lanes, 2), q)
+            for p, q in zip(registers[::2], registers[1::2], strict=True)
+        ]
+    return registers[0]

@@ -17,10 +17,10 @@ from gridsample.kernels.sampling.programs.interleaving import interleave
 from gridsample.kernels.sampling.programs.states import Offsets
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of, transpose
 
-# The bits of the longest word, and of the longest load.
-MAX_WORD, MAX_LOAD = 64, 128
-# The bits of the shortest numbers that are transposed in registers.
-MIN_TRANSPOSED = 32
+# The bits of the longest word.
+MAX_WORD = 64
+# The most numbers of a load, which are transposed in registers, and the bits of the shortest ones.
+MAX_NUMBERS, MIN_BITS = 4, 32
 
 
 def read_each(plane: Pointer, offsets: Offsets) -> Value:
@@ -96,7 +96,7 @@ def read_numbers(row: Pointer, offsets: Offsets, count: int, longer: bool = Fals
 def load_length(row: Pointer, count: int, lanes: int) -> int:
     """Return how many of ``count`` elements a load reads: a power of two."""
     bits = row.kind.bits
-    most = MAX_LOAD if lanes >= MAX_LOAD // max(bits, MIN_TRANSPOSED) else MAX_WORD
+    most = MAX_NUMBERS * max(bits, MIN_BITS) if lanes >= MAX_NUMBERS else MAX_WORD
     return min(1 << (count.bit_length() - 1), most // bits)
 
 
@@ -111,8 +111,8 @@ def read_block(row: Pointer, offsets: Offsets, length: int) -> list[Value]:
         return elements_of(read_words(row, offsets, kind_of(f"uint{bits}")), row.kind, length)
     # Register k has the numbers of the points k, k + count, ...; once it is transposed, number k of
     # all points in their order.
-    narrow = row.kind.bits < MIN_TRANSPOSED
-    number = kind_of(f"uint{MIN_TRANSPOSED}") if narrow else row.kind
+    narrow = row.kind.bits < MIN_BITS
+    number = kind_of(f"uint{MIN_BITS}") if narrow else row.kind
     count = bits // number.bits
     places = [row.at(place).cast(number) for place in offsets.places()]
     registers = [

@@ -1,10 +1,8 @@
 """Taps that are read in rows: neighbouring pixels along x, where all taps of a point are inside.
 
-Rows of numbers are summed by `row_sums`.  If pixels are several numbers, or if there are two taps
-along x and no more along others, which may be far from each other at edges
-(`AxisRule.allows_pairs` is false), they are read as `pairs.Neighbours`.  For points with a tap
-outside the image, `edge_rows` chooses the pixels of a row; or taps are read one by one, where they
-would be neighbours, and under "wrap".
+They are read as `pairs.Neighbours`, also two along each axis that may be far from each other at
+edges (`AxisRule.allows_pairs` is false).  For points with a tap outside the image, `edge_rows`
+chooses the pixels of a row; under "wrap", taps are read one by one.
 """
 
 from __future__ import annotations
@@ -15,17 +13,10 @@ from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
-from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
+from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
-from gridsample.kernels.sampling.programs.loads import NeighbourLayout, Strides
 from gridsample.kernels.sampling.programs.operation import Operation
 from gridsample.kernels.sampling.programs.pairs import MAX_KEPT, Neighbours
-from gridsample.kernels.sampling.programs.row_sums import (
-    PixelRows,
-    RowInMemory,
-    registers_of,
-    row_length,
-)
 from gridsample.kernels.sampling.programs.sampler import (
     KnownPixels,
     Sampler,
@@ -33,17 +24,16 @@ from gridsample.kernels.sampling.programs.sampler import (
     are_inside,
 )
 from gridsample.kernels.sampling.programs.singles import SingleTaps
-from gridsample.kernels.sampling.programs.states import FirstTaps, Offsets, State, value_of
+from gridsample.kernels.sampling.programs.states import FirstTaps, State, value_of
 from gridsample.kernels.sampling.programs.sums import (
     WRITTEN_OUT,
     GroupTaps,
     Orders,
-    Row,
     TapSums,
     Weights,
     both,
 )
-from gridsample.kernels.vector import Pointer, Value, host
+from gridsample.kernels.vector import Pointer, Value
 
 
 class Rows(Sampler):
@@ -54,12 +44,8 @@ class Rows(Sampler):
         """Whether pixels can be read in this way."""
         if plan.votes or pixels.in_lanes or not pixels.x_contiguous:
             return False
-        widths, size = [rule.method.taps for rule in rules], plan.spatial[-1]
-        if pixels.channels == 1:
-            length = row_length(widths[0])
-            fits = widths[0] <= length <= min(size, host().lanes(plan.real.name))
-        else:
-            fits = widths[0] <= size
+        widths = [rule.method.taps for rule in rules]
+        fits = widths[0] <= plan.spatial[-1]
         return fits and max(widths) > 1 and not any(rule.single for rule in rules)
 
     @classmethod
@@ -79,20 +65,17 @@ class Rows(Sampler):
             base, t = axis.split(along)
             weights = axis.weights(base, t, along.slope, 0) if keeps else ()
             stencils.append(Stencil(axis, base, weights))
-        length, *widths = self.widths
-        inside = are_inside(
-            stencils, [length if self.are_neighbours else row_length(length), *widths]
-        )
+        inside = are_inside(stencils, self.widths)
         moved = state  # to the first taps
         for stencil in stencils:
             moved = self.moved(moved, stencil.axis, inside.select(stencil.first, 0))
         some = self.some(stencils, state.outside)
         first_taps = FirstTaps(inside, some, moved.first, moved.weight_offset)
+        state = state._replace(first_taps=first_taps)
         if keeps:
-            along_x, *others = [[w for (w,) in stencil.weights] for stencil in stencils]
-            along_x = registers_of(along_x, row_length(len(along_x)))
-            state = state._replace(row_weights=(tuple(along_x), *map(tuple, others)))
-        return super().locate_taps(located, state._replace(first_taps=first_taps))
+            kept = [tuple([w for (w,) in stencil.weights]) for stencil in stencils]
+            state = state._replace(row_weights=tuple(kept))
+        return super().locate_taps(located, state)
 
     def some(self, stencils: Sequence[Stencil], outside: Value | None) -> Value | None:
         """Return which points must be sampled at all; None for all.
@@ -115,10 +98,11 @@ class Rows(Sampler):
         assert first is not None
         # Both ways share them, unless weights are kept: then, they are needed at edges alone.
         stencils = [] if state.row_weights else self.stencils(state, derivatives)
+        kept = [[(w,) for w in weights] for weights in state.row_weights]
         return Either(
             first.inside,
             ~first.inside if first.some is None else ~first.inside & first.some,
-            lambda: self.in_rows(state, first, stencils, counting),
+            lambda: self.in_rows(first, kept or [s.weights for s in stencils], counting),
             lambda: self.anywhere(state, stencils or self.stencils(state, derivatives), counting),
             math.prod(self.widths) * self.channels <= MAX_KEPT,
         )
@@ -133,17 +117,8 @@ class Rows(Sampler):
         """The number of taps along each axis."""
         return [axis.rule.method.taps for axis in self.axes]
 
-    @property
-    def are_neighbours(self) -> bool:
-        """Whether pixels are read as `Neighbours`: they are several numbers, or two each axis."""
-        return self.channels > 1 or (self.widths[0] == 2 and max(self.widths) == 2)
-
     def in_rows(
-        self,
-        state: State,
-        first: FirstTaps,
-        stencils: Sequence[Stencil],
-        counting: Counting | None,
+        self, first: FirstTaps, weights: Sequence[Weights], counting: Counting | None
     ) -> GroupTaps:
         """Prepare taps that are neighbouring pixels of the image, for the points inside.
 
@@ -151,17 +126,8 @@ class Rows(Sampler):
         """
         if counting is not None:
             counting = counting._replace(offset=first.weight_offset)
-        if state.row_weights:
-            along_x, *others = state.row_weights
-            kept: list[Weights] = [[()] * self.widths[0]]
-            kept += [[(w,) for w in axis_weights] for axis_weights in others]
-            return InRows(kept, first.offset, self.call.strides, counting, along_x)
-        weights = [stencil.weights for stencil in stencils]
-        if not self.are_neighbours:
-            return InRows(weights, first.offset, self.call.strides, counting)
-        return Neighbours(
-            neighbouring_taps(weights), first.offset, self.neighbours_in_memory, counting
-        )
+        layout, taps = self.neighbours_in_memory, neighbouring_taps(weights)
+        return Neighbours(taps, first.offset, layout, counting)
 
     def anywhere(
         self, state: State, stencils: Sequence[Stencil], counting: Counting | None
@@ -171,46 +137,8 @@ class Rows(Sampler):
         single_taps = SingleTaps(taps, value_of(state.offset), True, self.channels, counting)
         # In float64, up to 16 taps are read faster one by one.
         many = self.real.bits < 64 or math.prod(map(len, taps)) > WRITTEN_OUT
-        in_rows = many and not self.are_neighbours and has_window(self.axes[0])
+        in_rows = many and has_window(self.axes[0])
         return AtEdges(self.axes, single_taps) if in_rows else single_taps
-
-
-class InRows(NamedTuple):
-    """All taps are neighbouring pixels of the image along each axis, more than two along some.
-
-    Attributes:
-        weights: the weights of each axis's taps.
-        first: the offset of each point's first tap.
-        steps: the distance of neighbours along each axis, x first.
-        counting: how pixels count, if not all alike.
-        along_x: the weights along x as registers, in place of those in ``weights``.
-    """
-
-    weights: Sequence[Weights]
-    first: Offsets
-    steps: Sequence[Value]
-    counting: Counting | None = None
-    along_x: Sequence[Value] = ()
-
-    def tap_sums(self, plane: Pointer, dropped: Sequence[Value], orders: Orders) -> TapSums:
-        """Sum the taps of one plane; none is dropped."""
-        row = self.row(RowInMemory(plane, self.first.places(), self.steps))
-        return PixelRows(row, self.weights, along_x=self.along_x).tap_sums(orders)
-
-    def row(self, pixels: RowInMemory) -> Row:
-        """Return the rows of pixels, or of their numbers if they count differently."""
-        counting = self.counting
-        if counting is None:
-            return pixels
-        if counting.plane is None or counting.offset is None:
-            return CountedRow(pixels, None, counting)
-        weights = RowInMemory(counting.plane, counting.offset.places(), counting.steps)
-        return CountedRow(pixels, weights, counting)
-
-    def scatter(self, plane: Pointer, shares: TapSums) -> None:
-        """Add to the taps of one plane."""
-        layout = NeighbourLayout(Strides(None, self.steps[1:]))
-        Neighbours(neighbouring_taps(self.weights), self.first, layout).scatter(plane, shares)
 
 
 def neighbouring_taps(weights: Sequence[Weights]) -> list[list[Tap]]:

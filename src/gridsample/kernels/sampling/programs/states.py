@@ -113,8 +113,8 @@ class State(NamedTuple):
         first_taps: where rows of taps are read.
         between: where pixels are read as pairs, whether the point is between the two along each
             axis; None if that makes no difference.
-        row_weights: where rows of taps are read, the weights of each axis's taps; those along x as
-            registers, see `row_sums.registers_of`.  Empty if each plane computes them.
+        row_weights: where rows of taps are read, the weights of each axis's taps; empty if each
+            plane computes them.
         tangents: the directions in which points move, for second derivatives.
         fractions: where a sample is along each of its footprint's sides, from -1/2 to 1/2, for
             derivatives over footprints.

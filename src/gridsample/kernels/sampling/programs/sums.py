@@ -8,7 +8,7 @@ sums them over all taps:
     tap sum of order n = sum over taps of pixel * product over axes a of w_a^(n_a)
 
 where w^(n) is the n-th derivative of a tap's weight.  The tap sum of order 0 is the sample; its
-derivatives along the grid are the others.  Rows have sums of their own: `row_sums`.
+derivatives along the grid are the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gridsample.kernels.sampling.programs.axes import Tap
-from gridsample.kernels.vector import Function, Kind, Pointer, Value
+from gridsample.kernels.vector import Kind, Pointer, Value
 
 # A number that is known when a program is written, or when it runs.
 Index = int | Value
@@ -72,20 +72,6 @@ class Writer(Protocol):
 
     def end_slice(self) -> None:
         """Add what has been kept of a slice: the taps along x and y."""
-
-
-class Row(Protocol):
-    """A row of neighbouring pixels of each point, side by side in registers: see `row_sums`."""
-
-    @property
-    def function(self) -> Function:
-        """The function that reads."""
-
-    def at(self, axis: int, k: int | Value) -> Row:
-        """Return the row that is ``k`` pixels further along another axis than x."""
-
-    def registers(self, length: int) -> Registers:
-        """Read the registers of the row, which has L pixels; of each number, if several."""
 
 
 class TapTable:
