@@ -84,11 +84,25 @@ def test_pixels_that_share_numbers_are_copied(numbers: int, dtype: str) -> None:
             np.testing.assert_allclose(*resized, rtol=0, atol=slack)
 
 
+def test_axes_of_which_one_pixel_is_copied_are_resized() -> None:
+    image = cases.generator("one pixel").random((1, 3, 12, 7, 8))
+    modes = ("nearest-exact", "nearest", "linear")  # in x, y, z order
+    expected = image
+    for axis, size in enumerate((1, 1, 5)):
+        sizes, same = [*expected.shape[2:]], ["nearest"] * 3
+        sizes[2 - axis], same[axis] = size, modes[axis]
+        expected = gridsample.interpolate(expected, tuple(sizes), mode=tuple(same))
+    for layout in (image, np.asfortranarray(image)):
+        result = gridsample.interpolate(layout, (5, 1, 1), mode=modes)
+        np.testing.assert_allclose(result, expected, rtol=1e-13)
+
+
 def test_the_cheapest_axis_comes_first() -> None:
     def order(spatial: tuple[int, ...], size: tuple[int, ...], inner: int = 1) -> tuple[int, ...]:
         pairs = zip(spatial, size, strict=True)
         bands = tuple(axis_map(described(n, m, "linear")).band for n, m in pairs)
-        return best_order(bands, inner, 16)
+        axes = [axis for axis, band in enumerate(bands) if not band.is_identity]
+        return best_order(bands, axes, inner, 16)
 
     assert order((64, 64), (128, 128)) == (
         1,

@@ -145,8 +145,10 @@ def reach(band: Band, outputs: int) -> int:
     return int((band.first[last] + band.count[last] - band.first).max(initial=0))
 
 
-def best_order(bands: tuple[Band, ...], inner: int, lanes: int) -> tuple[int, ...]:
-    """Return the order of axes with the lowest cost; axes that are not resized are left out."""
+def best_order(
+    bands: tuple[Band, ...], axes: Sequence[int], inner: int, lanes: int
+) -> tuple[int, ...]:
+    """Return the order with the lowest cost of the axes that are resized."""
 
     def cost(order: Sequence[int]) -> float:
         shape = [band.inputs for band in bands]
@@ -162,7 +164,6 @@ def best_order(bands: tuple[Band, ...], inner: int, lanes: int) -> tuple[int, ..
             total += work * math.prod(shape) / band.outputs
         return total
 
-    axes = [axis for axis, band in enumerate(bands) if not band.is_identity]
     return min(itertools.permutations(axes), key=cost) or (0,)
 
 
@@ -171,7 +172,8 @@ def order_of(maps: Sequence[AxisMap], shape: Shape, numbers: Numbers) -> list[in
     bands = tuple([axis_map.band for axis_map in maps])
     # An image has the order of those of its pixels that are read, as these may be copied first.
     of_read = tuple([split_off_copies(axis_map)[1].band for axis_map in maps])
-    order = [*best_order(of_read, shape[-1], host().lanes(numbers.sums))]
+    axes = [axis for axis, band in enumerate(bands) if not band.is_identity]
+    order = [*best_order(of_read, axes, shape[-1], host().lanes(numbers.sums))]
     if numbers.rounding != "exact":
         sizes = [band.inputs for band in bands], [band.outputs for band in bands]
         return [axis for axis in rounded_order(*sizes, numbers.rounding) if axis in order]
