@@ -66,6 +66,32 @@ def test_samples_and_gradients(channels: int, mode: str, boundary: str) -> None:
 
 
 @pytest.mark.covering
+@pytest.mark.parametrize("channels", [2, 3, 5, 8])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos3", "lanczos4"])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("counted", ["all", "missing", "weighted"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_samples_of_few_channels_have_the_same_bits(
+    channels: int, mode: str, boundary: str, counted: str, dtype: str
+) -> None:
+    image, grid, _ = inputs(channels, dtype)
+    options: dict[str, Any] = {"mode": mode, "padding_mode": boundary}
+    if boundary == "constant":
+        options["fill_value"] = 2
+    rng = cases.generator("layouts agree", "bits")
+    if counted == "missing" and dtype != "uint8":
+        image[rng.random(image.shape) < 0.1] = np.nan
+        options["missing"] = "ignore"
+    if counted == "weighted":
+        options["weights"] = rng.random((2, 1, 9, 11))
+    sample = gridsample.grid_sample
+    together = sample(image, grid, **options)
+    single = [sample(image[:, c : c + 1].copy(), grid, **options) for c in range(channels)]
+    np.testing.assert_array_equal(np.concatenate(single, 1), together)
+    np.testing.assert_array_equal(sample(last(image), grid, **options), together)
+
+
+@pytest.mark.covering
 @LAYOUTS
 @MODES
 @pytest.mark.parametrize("boundary", ["zeros", "border", "wrap", "missing"])
