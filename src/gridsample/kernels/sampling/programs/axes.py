@@ -215,6 +215,13 @@ class Tap(NamedTuple):
     number: int | Value = 0
     pixel_weight_offset: Value | None = None
 
+    def offset_in(self, weighs: bool) -> Value:
+        """Return the offset of its pixel, or the one in the weights of pixels if ``weighs``."""
+        if not weighs:
+            return self.offset
+        assert self.pixel_weight_offset is not None
+        return self.pixel_weight_offset
+
 
 class Pair(NamedTuple):
     """Two neighbouring pixels of the image, for each of W positions along one axis.

@@ -131,8 +131,7 @@ class Counting(NamedTuple):
         """Read the weight of the pixel of a listed tap of each point, for all channels."""
         weight: Value = tap.weights[0].like(1.0)
         if self.plane is not None:
-            assert tap.pixel_weight_offset is not None
-            offset = further(self.offset, tap.pixel_weight_offset)
+            offset = further(self.offset, tap.offset_in(weighs=True))
             weight = read_each(self.plane, offset).to(weight.kind)
         if tap.present is not None:
             weight = tap.present.select(weight, self.dropped_weight)

@@ -126,9 +126,7 @@ def first_of(taps: Sequence[Tap], begin: Value, weighs: bool = False) -> Value:
     Those ``weighs`` asks for are offsets in the weights of pixels.
     """
     for tap in taps:
-        offset = tap.pixel_weight_offset if weighs else tap.offset
-        assert offset is not None
-        earlier = begin.minimum(offset)
+        earlier = begin.minimum(tap.offset_in(weighs))
         begin = earlier if tap.present is None else tap.present.select(earlier, begin)
     return begin
 
@@ -154,9 +152,8 @@ class WindowPixels(NamedTuple):
         """Read the pixels of a window."""
         offset, present, real = self.offset, None, taps[0].weights[0]
         for tap in outer:
-            step = tap.pixel_weight_offset if self.weighs else tap.offset
-            assert step is not None
-            offset, present = offset + step, both(present, tap.present)
+            offset = offset + tap.offset_in(self.weighs)
+            present = both(present, tap.present)
         count, row = self.channels * len(taps), list[Numbers]()
         if self.plane is None:
             numbers = [real.like(1.0)] * count

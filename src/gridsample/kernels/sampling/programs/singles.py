@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import Counted, Counting, numbers_of_dropped
 from gridsample.kernels.sampling.programs.loads import read_each, read_numbers
 from gridsample.kernels.sampling.programs.states import Offsets, added, value_of
@@ -118,12 +117,12 @@ class SinglePixels:
         """Read the pixels of all taps along x."""
         offset, present = self.offset, None
         for tap in outer:
-            offset = added(offset, self.offset_of(tap))
+            offset = added(offset, tap.offset_in(self.weighs))
             present = both(present, tap.present)
         row = list[Numbers]()
         for tap in taps:
             here = both(present, tap.present)
-            numbers = map(self.converted, self.read(added(offset, self.offset_of(tap))))
+            numbers = map(self.converted, self.read(added(offset, tap.offset_in(self.weighs))))
             row.append(tuple(n if here is None else here.select(n, self.dropped) for n in numbers))
         return row
 
@@ -134,14 +133,6 @@ class SinglePixels:
         if self.channels == 1:
             return [read_each(self.plane, Offsets(offset))]
         return read_numbers(self.plane, Offsets(offset).one_by_one(), self.channels)
-
-    def offset_of(self, tap: Tap) -> Value:
-        """Return the offset of a tap."""
-        return (
-            tap.pixel_weight_offset
-            if self.weighs and tap.pixel_weight_offset is not None
-            else tap.offset
-        )
 
 
 class SingleAdder:
