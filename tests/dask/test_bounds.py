@@ -55,6 +55,21 @@ def test_a_pair_of_bounds_that_is_too_small_is_an_error() -> None:
         result.compute()
 
 
+@pytest.mark.parametrize("end", [-np.inf, np.inf])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_both_bounds_may_be_the_same_infinity(antialias: bool, end: float) -> None:
+    image, _ = image_and_grid()
+    grid = da.full((1, 2, 3, 2), end, chunks=2)
+    options: dict[str, Any] = {"padding_mode": "border", "antialias": antialias}
+    expected = gridsample.grid_sample(image.compute(), grid.compute(), **options)
+    for bounds in (
+        ([end, end], [end, end]),
+        gridsample.dask.coordinate_bounds(grid, antialias=antialias).compute(),
+    ):
+        result = gridsample.dask.grid_sample(image, grid, bounds=bounds, **options)
+        np.testing.assert_array_equal(result.compute(), expected)
+
+
 def test_bounds_of_map_coordinates_are_checked() -> None:
     image, grid = image_and_grid()
     points = da.moveaxis(grid[0], -1, 0).rechunk({0: -1})

@@ -49,6 +49,16 @@ def test_integers_are_rounded_as_scipy_rounds_them(dtype: str, order: int, mode:
     check("zoom", image, 2, order=order, mode=mode, grid_mode=is_edge)
 
 
+@pytest.mark.parametrize("dtype", ["float16", ">f2", ">f4", "complex64"])
+@pytest.mark.parametrize("order", [0, 1])
+def test_floats_are_rounded_once(dtype: str, order: int) -> None:
+    """Sums of halves are rounded from float64, in which many of them are close to a tie."""
+    image = picture((31, 29), "float64", cases.generator(dtype))[0, 0].astype(dtype)
+    turned = np.array([[1.1, -0.1], [0.1, 1.2]])
+    for mode in ("constant", "nearest", "wrap", "reflect"):
+        check("affine_transform", image, turned, (-0.1, 2.4), order=order, mode=mode)
+
+
 def test_ties_of_zoomed_integers() -> None:
     result = gridsample.dask.zoom(da.from_array(np.array([0, 1, 2, 3], np.uint8), chunks=2), 7 / 4)
     assert result.compute().tolist() == [0, 1, 1, 2, 2, 3, 3]

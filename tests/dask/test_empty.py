@@ -79,6 +79,17 @@ def test_empty_chunks() -> None:
     np.testing.assert_array_equal(result, gridsample.grid_sample(IMAGE, grid))
 
 
+def test_empty_chunks_of_coordinates() -> None:
+    points = np.random.default_rng(2).uniform(-1, 6, (2, 7))
+    for chunks in (((1, 0, 1), 7), ((0, 2), (3, 0, 4)), ((2, 0), (0, 7))):
+        places = da.from_array(points, chunks=chunks)
+        bounds = gridsample.dask.coordinate_bounds(places, axis=0).compute()
+        result = gridsample.dask.map_coordinates(lazy(IMAGE[0, 0]), places, bounds=bounds)
+        np.testing.assert_array_equal(
+            *computed(result), ndimage.map_coordinates(IMAGE[0, 0], points, order=1)
+        )
+
+
 def test_errors_have_the_shapes_that_were_passed() -> None:
     with pytest.raises(ValueError, match=r"N = 3 in grid shape \(3, 7, 8, 2\)"):
         gridsample.dask.grid_sample(lazy(IMAGE), np.zeros((3, 7, 8, 2)))

@@ -302,7 +302,9 @@ def widened(sampling: Sampling, low: Array, high: Array) -> Bounds:
     """Return the bounds of samples, given those of coordinates: footprints reach beyond these."""
     if sampling.options.footprint is None:
         return Bounds(low, high)
-    reach = (high - low) * len(low) / 2 + (sampling.options.coords == "displacement") / 2
+    with np.errstate(invalid="ignore"):
+        extent = np.where(low == high, 0, high - low)  # both may be the same infinity
+    reach = extent * len(low) / 2 + (sampling.options.coords == "displacement") / 2
     return Bounds(low - reach, high + reach)
 
 
@@ -368,5 +370,8 @@ def block_bounds(call: SamplingCall, task: BoundsTask, chunks: Sequence[Array]) 
 
 def as_points(coordinates: Any) -> Any:
     """Return the coordinates of `map_coordinates`, (D, *out), as a grid (1, *out, D)."""
-    xp = da if isinstance(coordinates, da.Array) else np
+    is_lazy = isinstance(coordinates, da.Array)
+    xp = da if is_lazy else np
+    if is_lazy:  # Dask drops what lies before an empty chunk when it reverses an axis
+        coordinates = coordinates.rechunk({0: -1})
     return xp.moveaxis(coordinates[::-1], 0, -1)[np.newaxis].astype(np.float64)

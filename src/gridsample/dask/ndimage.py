@@ -19,7 +19,7 @@ from gridsample.ndimage.axes import step_between_centres
 from gridsample.ndimage.maps import theta_of
 from gridsample.ndimage.matrices import split_matrix
 from gridsample.ndimage.modes import Spline, spline_of, wrap_between_centres
-from gridsample.ndimage.prefilter import in_working_type
+from gridsample.ndimage.prefilter import working_type
 
 
 def affine_transform(
@@ -252,7 +252,7 @@ class ScipySource(NamedTuple):
         spline, dtype = self.placement.spline, self.output
         axes = range(2, self.pixels.ndim) if spline.filters else ()
         lines = tuple([Line(axis, spline.order, spline.mode.prefilter) for axis in axes])
-        return Preparation(lines, working_type(dtype, spline), dtype, self.placement)
+        return Preparation(lines, sampled_type(dtype, spline), dtype, self.placement)
 
 
 def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool) -> ScipySource:
@@ -265,7 +265,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
     if spline.pad:
         values = {"constant_values": cval} if spline.mode.pad == "constant" else {}
         sizes = tuple([padded_sizes(sizes, spline.pad) for sizes in array.chunks])
-        pixels = array.astype(working_type(dtype, spline))  # it can represent the added ones
+        pixels = array.astype(sampled_type(dtype, spline))  # it can represent the added ones
         array = da.pad(pixels, spline.pad, mode=spline.mode.pad, **values).rechunk(sizes)
     options = {**spline.options, **spline.outside}
     if spline.mode.fills and order == 1:
@@ -274,9 +274,9 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
     return ScipySource(array[np.newaxis, np.newaxis], placement, options, dtype)
 
 
-def working_type(dtype: np.dtype[Any], spline: Spline) -> np.dtype[Any]:
-    """Return the dtype in which an image is sampled: its own, or float64 for sums of integers."""
-    return in_working_type(np.zeros(1, dtype), spline, True).dtype if dtype.kind in "biu" else dtype
+def sampled_type(dtype: np.dtype[Any], spline: Spline) -> np.dtype[Any]:
+    """Return the dtype in which an image is sampled: that in memory, or single precision kept."""
+    return dtype if dtype.char in "fF" else working_type(np.zeros(1, dtype), spline, True)
 
 
 def padded_sizes(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
