@@ -89,9 +89,9 @@ def test_backward_of_a_derivative_raises_its_order_by_one(align_corners):
     plan = plan_of(image, grid, "cubic", ("reflection", "border"), align_corners)
     values = cases.pixels(rng, plan.shape)
     for order in ((0, 0), (1, 2), (2, 1)):
-        samples = sampling.Samples(image, grid, values)
+        call_arrays = sampling.CallArrays(image, grid, values)
         grad_image, gradient, *_ = sampling.backward(
-            plan, samples, sampling.NeededGradients(), order=order
+            plan, call_arrays, sampling.NeededGradients(), order=order
         )
         assert_close(grad_image, sampling.scatter(plan, values, grid, order=order))
         for axis in range(2):

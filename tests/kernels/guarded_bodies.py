@@ -109,8 +109,8 @@ class Case(NamedTuple):
             copy[...] = weights
             weights = copy
         shares = zeros(plan.shape, plan.real) if means.returns_weights else None
-        samples = sampling.Samples(*arrays, out, weights, shares, fill)
-        sampling.average(plan, samples, means, threads=2)
+        call_arrays = sampling.CallArrays(*arrays, out, weights, shares, fill)
+        sampling.average(plan, call_arrays, means, threads=2)
         return out if shares is None else (out, shares)
 
     def values(self, rng: np.random.Generator) -> Array:
@@ -136,9 +136,9 @@ class Case(NamedTuple):
         fill = np.full(plan.channels, FILL) if self.filled else None
         upstream, image, grid = arrays[:3]
         pixel_weights = arrays[3] if arrays[3:] else None
-        samples = sampling.Samples(image, grid, upstream, pixel_weights, fill=fill)
+        call_arrays = sampling.CallArrays(image, grid, upstream, pixel_weights, fill=fill)
         needs = sampling.NeededGradients(*needed, plan.dtype)
-        gradients = sampling.average_backward(plan, samples, averaging, needs, 2)
+        gradients = sampling.average_backward(plan, call_arrays, averaging, needs, 2)
         assert not gradients.invalid_weights
         return gradients.image, gradients.grid, gradients.weights
 
@@ -152,8 +152,10 @@ class Case(NamedTuple):
             array[...] = contents
         image, grid, upstream = arrays
         needs = sampling.NeededGradients()
-        result = sampling.backward(plan, sampling.Samples(image, grid, upstream), needs, threads=2)
-        planes = sampling.Samples(self.image, self.grid, values)
+        result = sampling.backward(
+            plan, sampling.CallArrays(image, grid, upstream), needs, threads=2
+        )
+        planes = sampling.CallArrays(self.image, self.grid, values)
         expected = sampling.backward(plan, planes, needs, threads=2)
         for mine, other in zip(result[:2], expected[:2], strict=True):
             assert mine is not None and other is not None

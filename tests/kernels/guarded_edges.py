@@ -82,9 +82,9 @@ class Call:
     def differentiate_twice(self) -> None:
         """Compute second derivatives, those of <u, image's gradient> + <d, grid's gradient>."""
         u, d = (self.guard(self.rng.standard_normal(a.shape)) for a in (self.image, self.grid))
-        samples = sampling.Samples(self.image, self.grid, self.values)
+        call_arrays = sampling.CallArrays(self.image, self.grid, self.values)
         needs = sampling.NeededGradients(values=True)
-        values, image, grid = sampling.backward_twice(self.plan(), samples, u, d, needs)
+        values, image, grid = sampling.backward_twice(self.plan(), call_arrays, u, d, needs)
 
         def product(grid: Array) -> tuple[float, float]:
             arrays = (a.astype(float) for a in (self.values, self.image, grid))

@@ -134,7 +134,7 @@ def test_second_derivatives(channels: int, mode: str, boundary: str, upstream: b
         mine, other = (
             kernels.backward_twice(
                 plan,
-                kernels.Samples(of(image), grid, of(values)),
+                kernels.CallArrays(of(image), grid, of(values)),
                 by_image if upstream else None,
                 by_grid,
                 needs,

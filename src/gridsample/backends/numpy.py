@@ -418,9 +418,9 @@ class NumPy(Backend):
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
         like = empty(size, sums, options.channels_last(), np.zeros)
         cpu, order = on_cpu(), options.order
-        samples = cpu.Samples(like, grid, values)
+        call_arrays = cpu.CallArrays(like, grid, values)
         needs = cpu.NeededGradients(True, False, dtype=plan.dtype)
-        gradients = cpu.backward(plan, samples, needs, order=order, threads=options.threads)
+        gradients = cpu.backward(plan, call_arrays, needs, order=order, threads=options.threads)
         grad_image: Array = gradients.image
         return grad_image
 
@@ -470,9 +470,9 @@ class NumPy(Backend):
             by_image = np.zeros(image.shape, native) if needed[0] else None
             return by_image, in_type_of(points, np.zeros(points.shape)) if needed[1] else None
         cpu, fill = on_cpu(), fill_of_channels(options.fill_value, plan)
-        samples = cpu.Samples(image, points, values, fill=fill)
+        call_arrays = cpu.CallArrays(image, points, values, fill=fill)
         needs, threads = cpu.NeededGradients(*needed, dtype=native), options.threads
-        gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
+        gradients = cpu.backward(plan, call_arrays, needs, order=options.order, threads=threads)
         return gradients.image, in_type_of(points, gradients.grid)
 
     def lattice(
@@ -504,9 +504,9 @@ class NumPy(Backend):
         if plan is None or not values.size:
             return None
         cpu, fill = on_cpu(), fill_of_channels(options.fill_value, plan)
-        samples = cpu.Samples(image, cpu.padded(places, lattice), values, fill=fill)
+        call_arrays = cpu.CallArrays(image, cpu.padded(places, lattice), values, fill=fill)
         needs = cpu.NeededGradients(*needed, dtype=dtype.newbyteorder("="))
-        gradients = cpu.backward(plan, samples, needs, threads=options.threads)
+        gradients = cpu.backward(plan, call_arrays, needs, threads=options.threads)
         return gradients.image, in_type_of(lattice, gradients.grid)
 
     def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
@@ -524,10 +524,10 @@ class NumPy(Backend):
         shares = empty(plan.shape, plan.real, last) if averaging.returns_weights else None
         if result.size:
             cpu, weight = on_cpu(), weights[0] if weights else None
-            samples = cpu.Samples(
+            call_arrays = cpu.CallArrays(
                 image, points, result, weight, shares, fill_of_channels(options.fill_value, plan)
             )
-            invalid_weights = cpu.average(plan, samples, averaging, options.threads)
+            invalid_weights = cpu.average(plan, call_arrays, averaging, options.threads)
         return result, shares, invalid_weights
 
     def average_backward(
@@ -542,11 +542,11 @@ class NumPy(Backend):
         image, points, *weights = arrays
         plan: Plan = options.plan
         cpu, weight = on_cpu(), weights[0] if weights else None
-        samples = cpu.Samples(
+        call_arrays = cpu.CallArrays(
             image, points, values, weight, fill=fill_of_channels(options.fill_value, plan)
         )
         needs = cpu.NeededGradients(*needed, dtype=image.dtype.newbyteorder("="))
-        sums = cpu.average_backward(plan, samples, averaging, needs, options.threads)
+        sums = cpu.average_backward(plan, call_arrays, averaging, needs, options.threads)
         return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.invalid_weights
 
     def scatter_maximum(self, values: Array, index: Array, count: int) -> Array:

@@ -306,14 +306,14 @@ def as_maps(theta: Tensor) -> Tensor:
     return theta.to(torch.float64 if theta.dtype == torch.float64 else torch.float32)
 
 
-def samples_of(
+def call_arrays_of(
     plan: Plan, options: Options, image: Tensor, points: Tensor, values: Tensor, *more: Maybe
 ) -> Any:
     """Collect the memory of tensors for kernels; ``more`` are weights, and sums of weights."""
     arrays = [None if tensor is None else memory(tensor) for tensor in more]
     fill = fill_of(options.fill_value, plan)
-    samples = on_cpu().Samples
-    return samples(memory(image), memory(points), memory(values), *arrays, fill=fill)
+    cpu = on_cpu()
+    return cpu.CallArrays(memory(image), memory(points), memory(values), *arrays, fill=fill)
 
 
 def run_average(
@@ -334,8 +334,8 @@ def run_average(
     ):
         return out, shares, False
     weight = weights[0] if weights else None
-    samples = samples_of(plan, options, image, points, out, weight, shares)
-    invalid_weights = on_cpu().average(plan, samples, averaging, threads)
+    call_arrays = call_arrays_of(plan, options, image, points, out, weight, shares)
+    invalid_weights = on_cpu().average(plan, call_arrays, averaging, threads)
     return out, shares, invalid_weights
 
 
@@ -350,10 +350,10 @@ def run_average_backward(
     image, positions, *weights = arrays
     plan, weight = options.plan.plan, weights[0] if weights else None
     points = as_maps(positions) if plan.are_maps(positions.shape) else positions
-    samples = samples_of(plan, options, image, points, values, weight)
+    call_arrays = call_arrays_of(plan, options, image, points, values, weight)
     needs = on_cpu().NeededGradients(*needed, dtype=plan.dtype)
     threads = thread_count(options.threads)
-    results = on_cpu().average_backward(plan, samples, averaging, needs, threads)
+    results = on_cpu().average_backward(plan, call_arrays, averaging, needs, threads)
     likes = (image.dtype, image), (positions.dtype, None), (sum_type(plan), weight)
     gradients = [
         None if gradient is None else tensor_of(gradient, dtype, like)
@@ -411,9 +411,9 @@ def run_backward(
         gradients = fast_path.backward(plan, order, values, image, points, needed, threads)
     if gradients is None:
         cpu, maps = on_cpu(), as_maps(points) if affine else points
-        samples = samples_of(plan, options, image, maps, values)
+        call_arrays = call_arrays_of(plan, options, image, maps, values)
         needs = cpu.NeededGradients(*needed, dtype=plan.dtype)
-        sums = cpu.backward(plan, samples, needs, order=order, threads=threads)
+        sums = cpu.backward(plan, call_arrays, needs, order=order, threads=threads)
         gradients = (
             None if sums.image is None else tensor_of(sums.image, image.dtype, image),
             None if sums.grid is None else tensor_of(sums.grid, points.dtype),
@@ -449,11 +449,11 @@ def double_backward_on_cpu(
     grid_tangent = memory(
         torch.zeros_like(grid) if upstream_grid is None else upstream_grid.to(grid.dtype)
     )
-    samples = samples_of(call.plan, options.linear(), image, grid, values)
+    call_arrays = call_arrays_of(call.plan, options.linear(), image, grid, values)
     needs = cpu.NeededGradients(*needed[1:], values=needed[0])
     gradients = cpu.backward_twice(
         call.plan,
-        samples,
+        call_arrays,
         upstream,
         grid_tangent,
         needs,

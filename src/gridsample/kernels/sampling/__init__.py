@@ -44,9 +44,9 @@ from gridsample.kernels.sampling.division import Averages, Layouts, with_own_gri
 from gridsample.kernels.sampling.gathering import Gathering
 from gridsample.kernels.sampling.layouts import gradient_layout
 from gridsample.kernels.sampling.paying import is_readable, pays_contiguous
+from gridsample.kernels.sampling.preparing import CallArrays as CallArrays
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
 from gridsample.kernels.sampling.preparing import NeededGradients as NeededGradients
-from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
     are_readable,
     dropped_of,
@@ -100,7 +100,7 @@ def gather(
         gather(plan, image, grid, values, order=order, fill=fill, threads=threads)
         out[...] = values
         return
-    Gathering(order, count).sample(plan, Samples(image, grid, out, fill=fill))
+    Gathering(order, count).sample(plan, CallArrays(image, grid, out, fill=fill))
 
 
 def gather_footprints(

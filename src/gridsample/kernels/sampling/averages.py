@@ -20,9 +20,9 @@ from gridsample.kernels.sampling.division import Averages
 from gridsample.kernels.sampling.gathering import Gathering, plain_weights
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
+    CallArrays,
     Gradients,
     NeededGradients,
-    Samples,
     even_values,
     in_layout,
 )
@@ -37,7 +37,7 @@ def averages(plan: Plan) -> bool:
     return not (odd or plan.votes)
 
 
-def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | None) -> bool:
+def average(plan: Plan, arrays: CallArrays, averaging: Averaging, threads: int | None) -> bool:
     """Sample means over the pixels that count, for plans that `averages`.
 
     Args:
@@ -62,7 +62,7 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
 
 
 def average_footprints(
-    plan: Plan, arrays: Samples, averaging: Averaging, threads: int | None
+    plan: Plan, arrays: CallArrays, averaging: Averaging, threads: int | None
 ) -> bool:
     """Sample means over footprints: see `average`.
 
@@ -108,7 +108,11 @@ def multiplied_pixels(
 
 
 def average_backward(
-    plan: Plan, arrays: Samples, averaging: Averaging, needs: NeededGradients, threads: int | None
+    plan: Plan,
+    arrays: CallArrays,
+    averaging: Averaging,
+    needs: NeededGradients,
+    threads: int | None,
 ) -> Gradients:
     """Compute the gradients of `average`, for plans that `averages` and have no footprint.
 

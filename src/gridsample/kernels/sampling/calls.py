@@ -38,7 +38,7 @@ from gridsample.kernels.sampling.division import (
     with_own_grids,
 )
 from gridsample.kernels.sampling.layouts import (
-    Planes,
+    ArrayPlanes,
     channels_with_weights,
     element,
     planes_of,
@@ -181,13 +181,13 @@ class Preparation:
         self.blocks = self.blocks_of_planes()
         self.points, self.grid_distances = self.describe_points()
 
-    def planes(self, layout: Layout | None) -> Planes:
+    def planes(self, layout: Layout | None) -> ArrayPlanes:
         """Describe an array of the call."""
         assert layout is not None
         return planes_of(layout, self.plan.items, self.plan.grid_items)
 
     @cached_property
-    def pixel_weights(self) -> Planes | None:
+    def pixel_weights(self) -> ArrayPlanes | None:
         """The weights of pixels, if there are any."""
         means = self.layouts.means
         return self.planes(means.weights) if means and means.weights else None
@@ -260,7 +260,7 @@ class Preparation:
         single = not self.outputs.listed or self.plan.grid_items == 1
         return single or item == self.plan.points * point
 
-    def extent_of(self, array: Planes) -> int:
+    def extent_of(self, array: ArrayPlanes) -> int:
         """Return the greatest offset of a pixel."""
         extent = reach_of(self.plan.spatial[::-1], array.strides)
         if self.outputs.listed:

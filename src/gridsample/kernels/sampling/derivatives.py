@@ -18,9 +18,9 @@ from gridsample.kernels.sampling.copies import contiguous, store
 from gridsample.kernels.sampling.division import Averages, Layouts
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
+    CallArrays,
     Gradients,
     NeededGradients,
-    Samples,
     dropped_of,
     even_values,
     grid_gradient,
@@ -110,7 +110,7 @@ class Derivatives(NamedTuple):
 
 def backward(
     plan: Plan,
-    arrays: Samples,
+    arrays: CallArrays,
     needs: NeededGradients,
     *,
     order: Order | None = None,
@@ -140,7 +140,12 @@ def backward(
 
 
 def backward_stored(
-    plan: Plan, arrays: Samples, needs: NeededGradients, result: Array, order: Order, threads: int
+    plan: Plan,
+    arrays: CallArrays,
+    needs: NeededGradients,
+    result: Array,
+    order: Order,
+    threads: int,
 ) -> Gradients:
     """Compute `backward` with the image's gradient in ``result``, which has another dtype.
 
@@ -197,14 +202,16 @@ def scatter(
     shape = plan.image_items, plan.channels, *plan.spatial
     nothing = np.broadcast_to(np.zeros((), kind), shape)
     needs = NeededGradients(True, False, dtype=dtype)
-    gradients = backward(plan, Samples(nothing, grid, values), needs, order=order, threads=threads)
+    gradients = backward(
+        plan, CallArrays(nothing, grid, values), needs, order=order, threads=threads
+    )
     assert gradients.image is not None
     return gradients.image
 
 
 def backward_twice(
     plan: Plan,
-    arrays: Samples,
+    arrays: CallArrays,
     upstream: Array | None,
     grid_tangent: Array,
     needs: NeededGradients,

@@ -14,7 +14,7 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.caches import CACHES
 from gridsample.kernels.memory import Layout
-from gridsample.kernels.sampling.layouts import Planes, element, gradient_layout, planes_of
+from gridsample.kernels.sampling.layouts import ArrayPlanes, element, gradient_layout, planes_of
 from gridsample.kernels.sampling.settings import STRIP
 from gridsample.kernels.vector import host, kind_of
 
@@ -72,7 +72,7 @@ def divide_points(plan: Plan, lanes: int) -> Outputs:
     return Outputs(False, 1, plan.points)
 
 
-def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
+def cached_share(plan: Plan, source: ArrayPlanes, channels: int) -> list[float]:
     """Return the share of the cache that points touch per unit of each coordinate, x first.
 
     The pixels that a row of points reads should still be in cache when the row below reads nearly
@@ -88,7 +88,7 @@ def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
     ]
 
 
-def pays_prefetching(plan: Plan, source: Planes) -> bool:
+def pays_prefetching(plan: Plan, source: ArrayPlanes) -> bool:
     """Whether an image is larger than the cache of a core, and points are not far apart.
 
     Where neighbouring points are far apart, what the next ones read cannot be foreseen; but
@@ -101,7 +101,7 @@ def pays_prefetching(plan: Plan, source: Planes) -> bool:
     return size > CACHES.own and not far_apart
 
 
-def pays_asking_at_once(plan: Plan, source: Planes) -> bool:
+def pays_asking_at_once(plan: Plan, source: ArrayPlanes) -> bool:
     """Whether to ask for pixels as soon as points at random places have been located.
 
     Waiting for pixels and computing positions then overlap.  More taps, or planes of which many

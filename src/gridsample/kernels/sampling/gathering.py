@@ -12,7 +12,7 @@ from gridsample.kernels.memory import layout_of, native
 from gridsample.kernels.sampling.division import Averages, Layouts, reads_of
 from gridsample.kernels.sampling.levels import plan_at
 from gridsample.kernels.sampling.preparing import (
-    Samples,
+    CallArrays,
     fills_of_planes,
     readable,
     readable_points,
@@ -48,7 +48,7 @@ class Gathering(NamedTuple):
     threads: int
     averaging: Averaging | None = None
 
-    def sample(self, plan: Plan, arrays: Samples) -> bool:
+    def sample(self, plan: Plan, arrays: CallArrays) -> bool:
         """Store samples without footprints; return whether some weight that was read is invalid."""
         arrays = arrays._replace(image=self.readable(plan, arrays.image))
         return self.sweep(plan, arrays).invalid_weights
@@ -60,7 +60,7 @@ class Gathering(NamedTuple):
         return native(image) if whole else readable(plan, image, self.threads)
 
     def sweep(
-        self, plan: Plan, arrays: Samples, level: int | None = None, multiplied: bool = False
+        self, plan: Plan, arrays: CallArrays, level: int | None = None, multiplied: bool = False
     ) -> Swept:
         """Run programs on a readable image.
 

@@ -16,7 +16,7 @@ from gridsample.kernels.memory import Layout, frozen, is_native
 Array = np.ndarray[Any, Any]
 
 
-class Planes(NamedTuple):
+class ArrayPlanes(NamedTuple):
     """An array (N, C, *rest) as programs see it: planes of real numbers.
 
     Attributes:
@@ -49,7 +49,7 @@ def complex_of(real: np.dtype[Any]) -> np.dtype[Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def planes_of(layout: Layout, items: int, grids: int) -> Planes:
+def planes_of(layout: Layout, items: int, grids: int) -> ArrayPlanes:
     """Describe an array, for a call with so many items and grids.
 
     If all items share a grid, their planes count as planes of one item.
@@ -69,7 +69,7 @@ def planes_of(layout: Layout, items: int, grids: int) -> Planes:
         item = 0
     # Along an axis of one pixel, other than x, it is its own neighbour.
     steps = [0 if n == 1 else step for n, step in zip(shape[2:-1], rest[:-1], strict=True)]
-    return Planes(kind, item, frozen(starts.reshape(-1)), (*rest[-1:], *steps[::-1]))
+    return ArrayPlanes(kind, item, frozen(starts.reshape(-1)), (*rest[-1:], *steps[::-1]))
 
 
 def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:

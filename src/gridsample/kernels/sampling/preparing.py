@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
 
-class Samples(NamedTuple):
+class CallArrays(NamedTuple):
     """The arrays of a call.
 
     Attributes:

@@ -41,7 +41,7 @@ from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value
 
 
-class Planes(NamedTuple):
+class ChannelPlanes(NamedTuple):
     """The planes of the channels of a pixel.
 
     Attributes:
@@ -113,18 +113,18 @@ class Channels(Sweep):
         with self.prefetch.groups(strip) as (number, group):
             self.process_group(number, group, planes)
 
-    def planes_at(self, points: Strip | Group, plane: Value, end: Value) -> Planes:
+    def planes_at(self, points: Strip | Group, plane: Value, end: Value) -> ChannelPlanes:
         """Return where the planes of a pixel's channels are, of which the first is given."""
         begin = self.call.out_planes.load(plane)
         of_points = self.named("points", "read") + self.named("points", "store")
-        return Planes(
+        return ChannelPlanes(
             plane,
             (end - plane).minimum(self.call.channels),
             {name: image.plane(points, plane) for name, image in self.images.items()},
             {name: getattr(self.call, name).at(begin) for name in of_points},
         )
 
-    def process_group(self, number: Value, group: Group, planes: Planes) -> None:
+    def process_group(self, number: Value, group: Group, planes: ChannelPlanes) -> None:
         """Process the points of a group, which has a number."""
         function, state = self.function, self.states.load(number)
         reads, adds = self.list_taps(state, group, planes.first)
@@ -167,14 +167,16 @@ class Channels(Sweep):
         if self.gradient:
             self.gradient.totals.add(number, self.sums_of_products())
 
-    def process_point(self, point: Point, reads: TapList, adds: TapList, planes: Planes) -> None:
+    def process_point(
+        self, point: Point, reads: TapList, adds: TapList, planes: ChannelPlanes
+    ) -> None:
         """Process one point, block after block."""
         self.clear_products(point)
         with self.blocks(planes.channels) as block:
             self.process_block(point, block, reads, adds, planes)
 
     def process_block(
-        self, point: Point, block: Block, reads: TapList, adds: TapList, planes: Planes
+        self, point: Point, block: Block, reads: TapList, adds: TapList, planes: ChannelPlanes
     ) -> None:
         """Process some channels of one point."""
         values = self.upstream(point, block, planes)
@@ -187,7 +189,7 @@ class Channels(Sweep):
             if shares:
                 ListedTaps(point, block, adds, planes.pixels[name]).add(shares)
 
-    def upstream(self, point: Point, block: Block, planes: Planes) -> dict[str, list[Value]]:
+    def upstream(self, point: Point, block: Block, planes: ChannelPlanes) -> dict[str, list[Value]]:
         """Read the numbers of arrays of points."""
         return {
             name: [
@@ -198,7 +200,11 @@ class Channels(Sweep):
         }
 
     def store_results(
-        self, point: Point, block: Block, results: Sequence[Mapping[str, Value]], planes: Planes
+        self,
+        point: Point,
+        block: Block,
+        results: Sequence[Mapping[str, Value]],
+        planes: ChannelPlanes,
     ) -> None:
         """Store the results of a point in each register of a block."""
         for name in self.named("points", "store"):
@@ -242,7 +248,7 @@ class Channels(Sweep):
         block: Block,
         values: Mapping[str, Sequence[Value]],
         reads: TapList,
-        planes: Planes,
+        planes: ChannelPlanes,
     ) -> list[Results]:
         """Compute the results of a point in each register of a block."""
         plane, results = planes.first + block.first, list[Results]()

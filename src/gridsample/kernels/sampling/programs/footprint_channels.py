@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from gridsample.definitions.caches import cached_property
-from gridsample.kernels.sampling.programs.channels import Channels, Planes
+from gridsample.kernels.sampling.programs.channels import ChannelPlanes, Channels
 from gridsample.kernels.sampling.programs.footprints import Footprint, Vectors
 from gridsample.kernels.sampling.programs.groups import Group
 from gridsample.kernels.sampling.programs.listed import Block, Point
@@ -62,13 +62,15 @@ class FootprintChannels(Samples, Channels):
             self.sample = loop.index.to(self.function.real)
             self.process_group(loop.index - samples[0], group, memory)
 
-    def process_point(self, point: Point, reads: TapList, adds: TapList, planes: Planes) -> None:
+    def process_point(
+        self, point: Point, reads: TapList, adds: TapList, planes: ChannelPlanes
+    ) -> None:
         """Process a sample of one point, if it has that many."""
         self.clear_products(point)
         with self.function.when(self.sample < self.totals.load(point.lane)):
             super().process_point(point, reads, adds, planes)
 
-    def upstream(self, point: Point, block: Block, planes: Planes) -> dict[str, list[Value]]:
+    def upstream(self, point: Point, block: Block, planes: ChannelPlanes) -> dict[str, list[Value]]:
         """Read the numbers of arrays of points, and divide them among the samples."""
         total = self.totals.load(point.lane)
         return {
@@ -84,7 +86,11 @@ class FootprintChannels(Samples, Channels):
         return {**super().numbers_of_block(plane, block, point), "invalid": invalid}
 
     def store_results(
-        self, point: Point, block: Block, results: Sequence[Mapping[str, Value]], planes: Planes
+        self,
+        point: Point,
+        block: Block,
+        results: Sequence[Mapping[str, Value]],
+        planes: ChannelPlanes,
     ) -> None:
         """Add the results of a sample to the sums of its point."""
         for k, name in enumerate(self.summed):
@@ -96,7 +102,7 @@ class FootprintChannels(Samples, Channels):
                     total = block.fresh.select(total, before)
                 home.store(total, first)
 
-    def home(self, point: Point, k: int, block: Block, planes: Planes) -> Pointer:
+    def home(self, point: Point, k: int, block: Block, planes: ChannelPlanes) -> Pointer:
         """Return where sum ``k`` of the channels of a block is."""
         number = (point.lane * len(self.summed) + k) * planes.channels
         return self.sums_memory.at(number).at(block.first)
@@ -115,7 +121,7 @@ class FootprintChannels(Samples, Channels):
                 super().store_results(point, block, results, memory)
 
     def means_of(
-        self, point: Point, block: Block, total: Value, planes: Planes
+        self, point: Point, block: Block, total: Value, planes: ChannelPlanes
     ) -> list[dict[str, Value]]:
         """Return the results of a point in each register of a block."""
         homes = [self.home(point, k, block, planes) for k in range(len(self.summed))]
