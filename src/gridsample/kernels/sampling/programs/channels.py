@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from gridsample.definitions.caches import cached_property
+from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.interleaving import sum_neighbours
 from gridsample.kernels.sampling.programs.listed import (
@@ -338,7 +339,8 @@ class Channels(Sweep):
         (read, added), begin = self.listed, value_of(state.offset)
         counting = None
         if self.counts is not None and self.description.tap_rule.differ:
-            counting = self.counts.of(state, self.counts.plane(group, plane))
+            weights = self.counts.plane(group, plane)
+            counting = Counting(self.counts, weights, state.weight_offset)
         taps, memory = sampler.taps(state, self.derivatives), self.call.scratch
         if counting is None:
             orders = [*dict.fromkeys([*read, *added])]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.groups import Group, Strip
 from gridsample.kernels.sampling.programs.loads import Image, read_each
-from gridsample.kernels.sampling.programs.states import Offsets, State, further
+from gridsample.kernels.sampling.programs.states import Offsets, further
 from gridsample.kernels.sampling.programs.sums import (
     AxisTaps,
     GroupTaps,
@@ -63,13 +63,17 @@ class Counts:
     """How the pixels of an image count: what is the same for all planes and points.
 
     Attributes:
+        ignores_nan: whether NaN counts for nothing.
+        parts: whether channels are the parts of complex numbers, which are missing together.
+        multiplied: whether pixels are already multiplied by their weights.
         dropped_weight: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
+        weights: the weights of pixels, or None for 1.
+        weight_check: notes whether any weight is invalid; None if none can be.
     """
 
     def __init__(self, function: Function, rule: TapRule, parts: bool, call: Call) -> None:
-        self.call, self.ignores, self.parts = call, rule.ignores_nan, parts
-        self.multiplied = rule.multiplied
-        self.dropped_weight = float(not rule.ignores_dropped)
+        self.call, self.ignores_nan, self.parts = call, rule.ignores_nan, parts
+        self.multiplied, self.dropped_weight = rule.multiplied, float(not rule.ignores_dropped)
         self.weights, self.weight_check = None, None
         if rule.weight_kind:
             self.weights = Image(call.weights, call.weights_item, call.weights_planes)
@@ -86,66 +90,22 @@ class Counts:
         yield
         self.weight_check.report(self.call.invalid_weights)
 
+    @property
+    def strides(self) -> Sequence[Value]:
+        """The distance of neighbouring weights along each axis, x first."""
+        strides: Sequence[Value] = self.call.weights_strides
+        return strides
+
+    def check(self, weights: Sequence[Value]) -> None:
+        """Note whether any weight is invalid."""
+        if self.weight_check is not None:
+            self.weight_check.check(weights)
+
     def plane(self, points: Strip | Group, number: Value) -> Pointer | None:
         """The weights of a plane's pixels; see `Image.plane`."""
         return None if self.weights is None else self.weights.plane(points, number)
 
-    def of(self, state: State, plane: Pointer | None) -> Counting:
-        """Return how the pixels of a plane count for a group, given its state."""
-        return Counting(
-            plane,
-            state.weight_offset,
-            self.call.weights_strides,
-            self.dropped_weight,
-            self.ignores,
-            self.parts,
-            self.weight_check,
-            self.multiplied,
-        )
-
-
-class Counting(NamedTuple):
-    """How the pixels of a plane count, for a group of points.
-
-    Attributes:
-        plane: the weights of the plane's pixels, or None for 1.
-        offset: the place of the group in it, `State.weight_offset`.
-        steps: the distance of neighbours along each axis, x first.
-        dropped_weight: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
-        ignores: whether NaN counts for nothing.
-        parts: whether channels are the parts of complex numbers, which are missing together.
-        weight_check: notes whether any weight is invalid; None if none can be.
-        multiplied: whether pixels are already multiplied by their weights.
-    """
-
-    plane: Pointer | None
-    offset: Offsets | None
-    steps: Sequence[Value]
-    dropped_weight: float
-    ignores: bool
-    parts: bool = False
-    weight_check: WeightCheck | None = None
-    multiplied: bool = False
-
-    def weight(self, tap: Tap) -> Value:
-        """Read the weight of the pixel of a listed tap of each point, for all channels."""
-        weight: Value = tap.weights[0].like(1.0)
-        if self.plane is not None:
-            offset = further(self.offset, tap.offset_in(weighs=True))
-            weight = read_each(self.plane, offset).to(weight.kind)
-        if tap.present is not None:
-            weight = tap.present.select(weight, self.dropped_weight)
-        if self.weight_check is not None:
-            self.weight_check.check([weight])
-        return weight
-
-    def numbers(self, pixels: Sequence[Numbers], weights: Sequence[Value]) -> list[Numbers]:
-        """Return the numbers of pixels, given the numbers of each and its weight."""
-        if self.weight_check is not None:
-            self.weight_check.check(weights)
-        return [*map(self.numbers_of_pixel, pixels, weights)]
-
-    def numbers_of_pixel(self, pixel: Numbers, weight: Value) -> Numbers:
+    def numbers(self, pixel: Numbers, weight: Value) -> Numbers:
         """Return the numbers of one pixel of each point, `NUMBERS` of each channel."""
         if self.multiplied:
             return tuple(number for channel in pixel for number in (channel, weight, channel))
@@ -158,13 +118,38 @@ class Counting(NamedTuple):
 
     def known(self, pixel: Numbers) -> list[Value | None]:
         """Return whether each channel is a number; None if all channels count."""
-        if not self.ignores:
+        if not self.ignores_nan:
             return [None] * len(pixel)
         known = [channel == channel for channel in pixel]
         if not self.parts or len(known) == 1:
             return [*known]
         pairs = [real & imaginary for real, imaginary in zip(known[::2], known[1::2], strict=True)]
         return [pair for pair in pairs for _ in range(2)]
+
+
+class Counting(NamedTuple):
+    """How the pixels of a plane count, for a group of points.
+
+    Attributes:
+        counts: how those of all planes count.
+        plane: the weights of the plane's pixels, or None for 1.
+        offset: the place of the group in it, `State.weight_offset`.
+    """
+
+    counts: Counts
+    plane: Pointer | None
+    offset: Offsets | None
+
+    def weight(self, tap: Tap) -> Value:
+        """Read the weight of the pixel of a listed tap of each point, for all channels."""
+        weight: Value = tap.weights[0].like(1.0)
+        if self.plane is not None:
+            offset = further(self.offset, tap.offset_in(weighs=True))
+            weight = read_each(self.plane, offset).to(weight.kind)
+        if tap.present is not None:
+            weight = tap.present.select(weight, self.counts.dropped_weight)
+        self.counts.check([weight])
+        return weight
 
 
 def numbers_of_dropped(
@@ -177,7 +162,7 @@ def numbers_of_dropped(
     values = [None if value.is_constant else value for value in dropped]
     if counting is None:
         return [*values]
-    weighs = bool(counting.dropped_weight)
+    weighs = bool(counting.counts.dropped_weight)
     return [n for value in values for n in (value if weighs else None, None, value)]
 
 
@@ -185,13 +170,15 @@ class Counted:
     """Reads the numbers of pixels that count: a reader around any other."""
 
     def __init__(self, pixels: Reader, weights: Reader | None, counting: Counting) -> None:
-        self.pixels, self.counting = pixels, counting
-        self.weights = weights or UnitWeights(counting.dropped_weight)
+        self.pixels, self.counts = pixels, counting.counts
+        self.weights = weights or UnitWeights(self.counts.dropped_weight)
 
     def row(self, outer: Outer, taps: AxisTaps) -> Sequence[Numbers]:
         """Read the numbers of all taps along x."""
         weights = [weight for (weight,) in self.weights.row(outer, taps)]
-        return self.counting.numbers(self.pixels.row(outer, taps), weights)
+        pixels = self.pixels.row(outer, taps)
+        self.counts.check(weights)
+        return [*map(self.counts.numbers, pixels, weights)]
 
 
 class UnitWeights:

@@ -62,9 +62,9 @@ class AtEdges(NamedTuple):
                 offset = further(counting.offset, window.weight_begin).value
                 weights = WindowPixels(counting.plane, offset, window.touched, weighs=True)
             reader = Counted(reader, weights, counting)
-            if counting.dropped_weight:
+            if counting.counts.dropped_weight:
                 # Other readers read this for a dropped tap; here, nothing is read for one.
-                values[WEIGHT::NUMBERS] = [counting.dropped_weight] * channels
+                values[WEIGHT::NUMBERS] = [counting.counts.dropped_weight] * channels
         totals = sum_over_taps(reader, tables_for_loops([window.taps, *others]), orders)
         return with_dropped(totals, taps, values)
 

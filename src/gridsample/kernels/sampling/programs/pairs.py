@@ -156,8 +156,8 @@ class Neighbours(NamedTuple):
             weights = PixelNeighbours(
                 counting.plane,
                 counting.offset,
-                NeighbourLayout(Strides.of(counting.steps, adjacent)),
-                counting.dropped_weight,
+                NeighbourLayout(Strides.of(counting.counts.strides, adjacent)),
+                counting.counts.dropped_weight,
             )
         return sum_counted(pixels, weights, counting, self.taps, dropped, orders)
 

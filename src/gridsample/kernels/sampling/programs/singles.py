@@ -50,7 +50,7 @@ class SingleTaps(NamedTuple):
         if self.counting is not None and self.counting.plane is not None:
             weights = SinglePixels(
                 self.counting.plane, value_of(self.counting.offset), pixels.gathers,
-                dropped=self.counting.dropped_weight, weighs=True,
+                dropped=self.counting.counts.dropped_weight, weighs=True,
             )  # fmt: skip
         return sum_counted(pixels, weights, self.counting, self.taps, dropped, orders)
 

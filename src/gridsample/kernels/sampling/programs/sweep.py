@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from gridsample.kernels import forks
 from gridsample.kernels.sampling.layouts import storage_of
-from gridsample.kernels.sampling.programs.counting import NUMBERS, PIXEL, Counts, Tried
+from gridsample.kernels.sampling.programs.counting import NUMBERS, PIXEL, Counting, Counts, Tried
 from gridsample.kernels.sampling.programs.grid_gradients import GridGradient
 from gridsample.kernels.sampling.programs.groups import Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.loads import Image, splat_of
@@ -385,7 +385,7 @@ class Sweep:
         """Prepare the taps of a group, with the numbers of pixels that count."""
         if self.counts is None:
             return self.sampler.prepare(state, self.derivatives, None)
-        counting = self.counts.of(state, memory.weights)
+        counting = Counting(self.counts, memory.weights, state.weight_offset)
         taps = self.sampler.prepare(state, self.derivatives, counting)
         if "plain" not in self.needs or not self.operation.fills:
             return taps
