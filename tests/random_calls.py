@@ -37,6 +37,7 @@ class Comparison(NamedTuple):
         rounding: the difference that the documentation allows, relative to the largest pixel.
         may_refuse: the beginnings of messages of errors that only chunks have.
         steps: whether rounding may select another pixel, at a few places.
+        quotient: whether results were divided by weights, as in `is_quotient`.
     """
 
     description: str
@@ -45,6 +46,7 @@ class Comparison(NamedTuple):
     rounding: float = 0.0
     may_refuse: tuple[str, ...] = ()
     steps: bool = False
+    quotient: bool = False
 
 
 # The arguments are drawn apart from the options, as each choice of options compiles kernels.
@@ -208,20 +210,30 @@ def is_filtered(options: dict[str, Any]) -> bool:
     return options.get("prefilter", True) and max(orders) > 1
 
 
-def rounding_of(options: dict[str, Any], image: Array, halves: bool, weighted: bool) -> float:
-    """The difference that the documentation allows, relative to the largest pixel."""
-    unit = unit_of(image.dtype)
-    boundaries = names_of(options["padding_mode"])
+def channels_of(options: dict[str, Any], image: Array) -> tuple[int, bool]:
+    """The channels of an image, and whether they come last."""
     last = options.get("channel_axis") == -1
+    return image.shape[-1 if last else 1], last
+
+
+def is_quotient(options: dict[str, Any], image: Array, weighted: bool) -> bool:
+    """Whether results are quotients of sums that may be rounded otherwise in a chunk."""
+    boundaries = names_of(options["padding_mode"])
     counted = weighted or options.get("missing") == "ignore" or "missing" in boundaries
     odd = any(name != "missing" and BOUNDARIES[name].odd for name in boundaries)
-    channels = image.shape[-1 if last else 1]
-    many = channels >= 8  # whose sums are added in an order that depends on the chunk
-    quotient = counted and (many or odd or options.get("antialias") or (last and channels > 1))
+    channels, last = channels_of(options, image)
+    ordered = channels >= 8 or (last and channels > 1)  # sums depend on the channels of a chunk
+    return counted and bool(ordered or odd or options.get("antialias"))
+
+
+def rounding_of(options: dict[str, Any], image: Array, halves: bool, weighted: bool) -> float:
+    """The difference that the documentation allows, relative to the largest pixel."""
+    unit, (channels, last) = unit_of(image.dtype), channels_of(options, image)
+    quotient = is_quotient(options, image, weighted)
     taps = max(find_method(name).taps for name in names_of(options["mode"]))
     divided = last and channels > 1 and taps > 2 and image.dtype.name in ("float64", "int64")
     halved = halves and options.get("antialias")
-    rounds = is_filtered(options) or halved or quotient or divided or many
+    rounds = is_filtered(options) or halved or quotient or divided or channels >= 8
     return (1e3 if halved or quotient else 10) * unit if rounds else 0.0
 
 
@@ -296,6 +308,7 @@ def grid_samples(draw: Draw) -> Recipe:
             lambda: gridsample.grid_sample(image, grid, weights=weights, **options),
             rounding_of(options, image, False, weights is not None),
             LONG,
+            quotient=is_quotient(options, image, weights is not None),
         )
 
     return build
@@ -360,6 +373,7 @@ def affine_samples(draw: Draw) -> Recipe:
             lambda: gridsample.affine_sample(image, theta, size, weights=weights, **options),
             rounding_of(options, image, True, weights is not None),
             LONG,
+            quotient=is_quotient(options, image, weights is not None),
         )
 
     return build
@@ -414,6 +428,7 @@ def resamples(draw: Draw) -> Recipe:
             max(rounding, 0.0 if kind < 2 else 1e3 * unit_of(full.dtype)),
             LONG,
             steps=kind >= 2 and bool(names_of(options["mode"]) & {"nearest", "label"}),
+            quotient=is_quotient(options, full, weights is not None),
         )
 
     return build
@@ -679,8 +694,10 @@ def array_difference(actual: Array, expected: Array, comparison: Comparison) -> 
         wide = np.result_type(expected.dtype, np.float64)
         error = np.abs(actual.astype(wide) - expected.astype(wide))
         largest = np.abs(expected[np.isfinite(expected)].astype(wide)).max(initial=255.0)
-    # Pixels are below 255. A larger mean was divided by a small weight, as its rounding was.
-    limit = rounding * float(largest) * float(largest / 255)
+    limit = rounding * float(largest)
+    if comparison.quotient:
+        # Pixels are about 255: what is larger was divided by a small weight, as its rounding was.
+        limit *= float(largest) / 255
     if rounding and expected.dtype.kind in "iu":
         limit = max(limit, 1.0)  # a tie may be rounded to either side
     wrong = ~exact & ~(error <= limit)

@@ -370,8 +370,7 @@ def block_bounds(call: SamplingCall, task: BoundsTask, chunks: Sequence[Array]) 
 
 def as_points(coordinates: Any) -> Any:
     """Return the coordinates of `map_coordinates`, (D, *out), as a grid (1, *out, D)."""
-    is_lazy = isinstance(coordinates, da.Array)
-    xp = da if is_lazy else np
-    if is_lazy:  # Dask drops what lies before an empty chunk when it reverses an axis
+    if isinstance(coordinates, da.Array):
+        # Dask drops what lies before an empty chunk when it reverses an axis.
         coordinates = coordinates.rechunk({0: -1})
-    return xp.moveaxis(coordinates[::-1], 0, -1)[np.newaxis].astype(np.float64)
+    return np.moveaxis(coordinates[::-1], 0, -1)[np.newaxis].astype(np.float64)

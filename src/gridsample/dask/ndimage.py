@@ -275,7 +275,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
 
 
 def sampled_type(dtype: np.dtype[Any], spline: Spline) -> np.dtype[Any]:
-    """Return the dtype in which an image is sampled: that in memory, or single precision kept."""
+    """Return the dtype in which an image is sampled: as in memory, but for single precision."""
     return dtype if dtype.char in "fF" else working_type(np.zeros(1, dtype), spline, True)
 
 
